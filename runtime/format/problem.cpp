@@ -122,7 +122,7 @@ int64_t product(std::initializer_list<int64_t> first, const std::vector<int64_t>
 
 bool is_half(DataType type) { return type == DataType::kF16 || type == DataType::kBF16; }
 
-std::string cublaslt_refusal(const LibraryCall& call) {
+std::string why_cublaslt_declines(const LibraryCall& call) {
   constexpr int64_t kMaxAlgorithms = 100;
   const ProblemDescriptor& p = call.problem;
   if (p.kind != ProblemDescriptor::Kind::kGemm)
@@ -141,7 +141,7 @@ std::string cublaslt_refusal(const LibraryCall& call) {
   return "";
 }
 
-std::string cudnn_refusal(const LibraryCall& call) {
+std::string why_cudnn_declines(const LibraryCall& call) {
   const ProblemDescriptor& p = call.problem;
   if (p.kind == ProblemDescriptor::Kind::kGemm) return "neither convolution nor attention but a product of matrices";
   for (const Operand* o : {&p.a, &p.b, &p.values, &p.out}) {
@@ -288,9 +288,9 @@ LibraryCall parse_library_call(std::string_view text) {
   return call;
 }
 
-std::string refusal_of(const LibraryCall& call) {
-  if (call.library == "cublaslt") return cublaslt_refusal(call);
-  if (call.library == "cudnn") return cudnn_refusal(call);
+std::string why_declined(const LibraryCall& call) {
+  if (call.library == "cublaslt") return why_cublaslt_declines(call);
+  if (call.library == "cudnn") return why_cudnn_declines(call);
   return "an unknown library";
 }
 

@@ -91,7 +91,7 @@ struct LibraryCall {
 };
 
 /// Why the library does not compute such a problem in one call, or has no such ways; empty: it may.
-std::string refusal_of(const LibraryCall& call);
+std::string why_declined(const LibraryCall& call);
 
 /// "cublaslt 130100 0 gemm batch=..", "cudnn 91900 34,2=5,14=3 convolution batch=..".
 std::string to_string(const LibraryCall& call);

@@ -136,8 +136,8 @@ void check_map(const Entry& entry, const CudaStep& step, const TensorMap& map) {
 
 void check_call(const Entry& entry, const CudaStep& step) {
   const LibraryCall call = parse_library_call(step.call);
-  const std::string refusal = refusal_of(call);
-  require(refusal.empty(), "step '", step.name, "' calls ", call.library, " for what it does not compute: ", refusal);
+  const std::string reason = why_declined(call);
+  require(reason.empty(), "step '", step.name, "' calls ", call.library, " for what it does not compute: ", reason);
   const std::vector<const Operand*> operands = call.problem.operands();
   require(operands.size() == step.operands.size(), "step '", step.name, "' has other operands than its problem");
   for (size_t i = 0; i < operands.size(); ++i) {

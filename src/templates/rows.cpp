@@ -181,7 +181,7 @@ std::span<const Constraint> constraints(Family family) {
   return kOfFamilies[static_cast<size_t>(family)];
 }
 
-std::string refusal(const Row& row, const GemmDescriptor& product, const TargetInfo& target) {
+std::string why_declined(const Row& row, const GemmDescriptor& product, const TargetInfo& target) {
   if (!is_for(row.family, target.name)) return fmt::format("{} has no {}", target.name, architecture_of(row.family));
   for (const Constraint& constraint : constraints(row.family)) {
     if (!constraint.holds(row, product)) return std::string(constraint.text);
@@ -217,7 +217,7 @@ double predicted_cycles(const Row& row, const GemmDescriptor& p, const TargetInf
 std::vector<const Row*> ranked(const GemmDescriptor& product, const TargetInfo& target) {
   std::vector<std::pair<double, const Row*>> order;
   for (const Row& row : rows()) {
-    if (refusal(row, product, target).empty()) order.emplace_back(predicted_cycles(row, product, target), &row);
+    if (why_declined(row, product, target).empty()) order.emplace_back(predicted_cycles(row, product, target), &row);
   }
   std::ranges::stable_sort(order, {}, [](const auto& entry) { return entry.first; });
   return mapped(order, [](const auto& entry) { return entry.second; });

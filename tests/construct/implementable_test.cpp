@@ -326,13 +326,13 @@ TEST(Libraries, AreCandidatesWhereTheyAreInstalled) {
       product_with(kBias + stage("y", "f16", "cast<f16>(max(cast<f32>(biased[i0, i1]), 0:f32))"), "y");
   // Templates may join too, where this machine has some.
   const auto of_library = [](const auto& row) { return row.family == "cublaslt"; };
-  std::vector<Rejection> rejections;
-  EXPECT_TRUE(std::ranges::none_of(joining_candidates(t.families, {program, {"x1"}}, t.info, &rejections), of_library));
-  const auto rejection = std::ranges::find_if(rejections, of_library);
-  ASSERT_NE(rejection, rejections.end());
+  std::vector<Decline> declines;
+  EXPECT_TRUE(std::ranges::none_of(joining_candidates(t.families, {program, {"x1"}}, t.info, &declines), of_library));
+  const auto rejection = std::ranges::find_if(declines, of_library);
+  ASSERT_NE(rejection, declines.end());
   EXPECT_NE(rejection->reason.find("not installed"), std::string::npos);
   const GroupTask task{program, {"x1"}, offering("cublaslt", 5)};
-  Candidates joined = joining_candidates(t.families, task, t.info, &rejections);
+  Candidates joined = joining_candidates(t.families, task, t.info, &declines);
   std::erase_if(joined, [&](const Construction& c) { return !of_library(c); });
   ASSERT_EQ(joined.size(), 5U);
   EXPECT_EQ(joined[2].family, "cublaslt");

@@ -156,9 +156,9 @@ TEST(Winograd, Declines) {
   const auto family = [](const Shapes& s, std::set<std::string> constants) {
     const te::Program p = program_of(convolution(s, Follow::kNothing), Stored::kChannelsLast);
     const targets::Target t = targets::find_target("cpu:x86-64-v3");
-    std::vector<Rejection> rejections;
-    const Construction built = construct(t.families, {p, std::move(constants)}, t.info, &rejections).front();
-    return built.family + ": " + (rejections.empty() ? "" : rejections.front().reason);
+    std::vector<Decline> declines;
+    const Construction built = construct(t.families, {p, std::move(constants)}, t.info, &declines).front();
+    return built.family + ": " + (declines.empty() ? "" : declines.front().reason);
   };
   EXPECT_EQ(family({.x = {1, 8, 8, 8}}, {}), "generic: its weights are no constant");
   EXPECT_EQ(family({.x = {1, 3, 8, 8}}, kConstants), "generic: fewer channels than a vector has lanes");

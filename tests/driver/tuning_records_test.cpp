@@ -116,9 +116,9 @@ TEST_F(TuningRecords, RoughTimesNeverWin) {
 }
 
 TEST_F(TuningRecords, TheQuarantineHasNoRoughOnes) {
-  Measured refused{Outcome::kRefused, "others take less", {}, Effort::kDropped};
+  Measured refused{Outcome::kDeclined, "others take less", {}, Effort::kDropped};
   EXPECT_FALSE(to_record(candidates(1)[0], refused)->is_rough);
-  EXPECT_EQ(known_after({refused})[0].outcome, Outcome::kRefused);
+  EXPECT_EQ(known_after({refused})[0].outcome, Outcome::kDeclined);
   refused.effort = Effort::kCutShort;
   EXPECT_EQ(known_after({refused})[0].outcome, Outcome::kNotMeasured);
 }

@@ -43,7 +43,7 @@ TEST(ProblemDescriptor, LibrariesRefuseWhatTheyDoNotCompute) {
   const auto refusal = [](const std::string& way, std::string text, const std::string& from = "",
                           const std::string& to = "") {
     if (!from.empty()) text.replace(text.find(from), from.size(), to);
-    return format::refusal_of(format::parse_library_call(way + text));
+    return format::why_declined(format::parse_library_call(way + text));
   };
   EXPECT_EQ(refusal("cudnn 91900 34,2=5 ", kConvolution), "");
   EXPECT_EQ(refusal("cudnn 91900 34 ", kGemm), "neither convolution nor attention but a product of matrices");

@@ -63,18 +63,18 @@ TEST(Rows, FitTheMachine) {
 TEST(Rows, SayWhyTheyDoNotComputeAProduct) {
   const Row& hopper = rows()[0];
   ASSERT_EQ(hopper.family, Family::kGemmSm90);
-  EXPECT_EQ(refusal(hopper, gemm(1280, 768, 768), h100()), "");
-  EXPECT_NE(refusal(hopper, gemm(1280, 768, 46), h100()).find("TMA lines are multiples of 16 bytes"),
+  EXPECT_EQ(why_declined(hopper, gemm(1280, 768, 768), h100()), "");
+  EXPECT_NE(why_declined(hopper, gemm(1280, 768, 46), h100()).find("TMA lines are multiples of 16 bytes"),
             std::string::npos);
-  EXPECT_NE(refusal(hopper, gemm(1280, 1001, 768), h100()).find("16 bytes"), std::string::npos);
-  EXPECT_NE(refusal(hopper, gemm(100, 768, 768), h100()).find("cluster"), std::string::npos);
-  EXPECT_NE(refusal(hopper, conv(64, 64), h100()).find("no windows"), std::string::npos);
-  EXPECT_EQ(refusal(hopper, gemm(1280, 768, 768), a100()), "cuda:sm_80 has no sm_90a");
+  EXPECT_NE(why_declined(hopper, gemm(1280, 1001, 768), h100()).find("16 bytes"), std::string::npos);
+  EXPECT_NE(why_declined(hopper, gemm(100, 768, 768), h100()).find("cluster"), std::string::npos);
+  EXPECT_NE(why_declined(hopper, conv(64, 64), h100()).find("no windows"), std::string::npos);
+  EXPECT_EQ(why_declined(hopper, gemm(1280, 768, 768), a100()), "cuda:sm_80 has no sm_90a");
   const auto warps = std::ranges::find(rows(), Family::kGemmSm80, &Row::family);
-  for (const TargetInfo& target : {a100(), h100()}) EXPECT_EQ(refusal(*warps, gemm(1280, 768, 768), target), "");
+  for (const TargetInfo& target : {a100(), h100()}) EXPECT_EQ(why_declined(*warps, gemm(1280, 768, 768), target), "");
   GemmDescriptor f32 = gemm(1280, 768, 768);
   f32.operand = DataType::f32();
-  EXPECT_NE(refusal(hopper, f32, h100()).find("f16 or bf16"), std::string::npos);
+  EXPECT_NE(why_declined(hopper, f32, h100()).find("f16 or bf16"), std::string::npos);
 }
 
 // Launches hold sizes of 32 bits; CUTLASS 2.x has a matrix of the batch in each z of the grid.
@@ -83,15 +83,15 @@ TEST(Rows, ComputeWhatTheirLaunchesCanSay) {
   const Row& warps = *std::ranges::find(rows(), Family::kGemmSm80, &Row::family);
   GemmDescriptor many = gemm(512, 512, 64);
   many.batch = 70000;
-  EXPECT_EQ(refusal(hopper, many, h100()), "");
-  EXPECT_NE(refusal(warps, many, h100()).find("65535 matrices"), std::string::npos);
+  EXPECT_EQ(why_declined(hopper, many, h100()), "");
+  EXPECT_NE(why_declined(warps, many, h100()).find("65535 matrices"), std::string::npos);
   many.batch = 65535;
-  EXPECT_EQ(refusal(warps, many, h100()), "");
+  EXPECT_EQ(why_declined(warps, many, h100()), "");
   constexpr int64_t kInt = int64_t{1} << 31;
   for (const Row* row : {&hopper, &warps}) {
     for (const GemmDescriptor& p : {gemm(kInt, 512, 64), gemm(512, kInt, 64), gemm(512, 512, kInt)})
-      EXPECT_NE(refusal(*row, p, h100()).find("extents below 2^31"), std::string::npos) << name_of(*row);
-    EXPECT_EQ(refusal(*row, gemm(kInt - 8, 512, 64), h100()), "") << name_of(*row);
+      EXPECT_NE(why_declined(*row, p, h100()).find("extents below 2^31"), std::string::npos) << name_of(*row);
+    EXPECT_EQ(why_declined(*row, gemm(kInt - 8, 512, 64), h100()), "") << name_of(*row);
   }
 }
 
@@ -99,9 +99,9 @@ TEST(Rows, ComputeWhatTheirLaunchesCanSay) {
 TEST(Rows, AskForTheLinesThatThereAre) {
   GemmDescriptor p = gemm(1280, 768, 46);
   p.a_by_rows = false;
-  EXPECT_EQ(refusal(rows()[0], p, h100()), "");
+  EXPECT_EQ(why_declined(rows()[0], p, h100()), "");
   p.b_by_rows = false;
-  EXPECT_NE(refusal(rows()[0], p, h100()).find("lines of b"), std::string::npos);
+  EXPECT_NE(why_declined(rows()[0], p, h100()).find("lines of b"), std::string::npos);
 }
 
 TEST(Rows, OfConvolutionsWantChannelsInWholeAccesses) {
@@ -131,8 +131,8 @@ TEST(Rows, AreOrderedByWhatTheyMove) {
 // Blocks share sums where whole tiles would leave multiprocessors idle for longer than passing sums on takes.
 TEST(Rows, ShareSumsWhereTheLastTilesAreFew) {
   const Row& row = *std::ranges::find(rows(), true, &Row::stream_k);
-  EXPECT_EQ(refusal(row, gemm(1280, 768, 3072), h100()), "");
-  EXPECT_NE(refusal(row, gemm(1280, 768, 1016), h100()).find("sums of 1024"), std::string::npos);
+  EXPECT_EQ(why_declined(row, gemm(1280, 768, 3072), h100()), "");
+  EXPECT_NE(why_declined(row, gemm(1280, 768, 1016), h100()).find("sums of 1024"), std::string::npos);
   const auto best_shares = [](const GemmDescriptor& p) { return ranked(p, h100()).at(0)->stream_k; };
   EXPECT_TRUE(best_shares(gemm(8192, 8192, 8192))) << "the last of 16 waves is half full";
   EXPECT_FALSE(best_shares(gemm(4096, 4096, 4096))) << "the last of 4 waves is nearly full";

@@ -204,7 +204,7 @@ class ReducedRows {
 Result<Candidates> construct_reduced(const GroupTask& task, const TargetInfo& target) {
   const Result<ReducedProduct> match = schedule::match_combined_rows(task.program);
   if (!match.ok()) return Reason{match.reason()};
-  if (const std::string obstacle = schedule::near_obstacle(*match); !obstacle.empty()) return declined("{}", obstacle);
+  if (const std::string reason = schedule::why_near_declined(*match); !reason.empty()) return declined("{}", reason);
   Candidates candidates = ReducedRows(task, *match, target).run();
   if (candidates.empty()) return declined("no tile near a unit holds rows of {}", match->segment.sum);
   return candidates;

@@ -188,7 +188,7 @@ Result<Candidates> construct_gpu_chain(const GroupTask& task, const TargetInfo& 
   Construction base;
   const Result<Chain> chain = schedule::match_chain(schedule::inline_chain(base.schedule, task.program));
   if (!chain.ok()) return Reason{chain.reason()};
-  if (const std::string reason = schedule::tile_obstacle(*chain, target); !reason.empty()) return Reason{reason};
+  if (const std::string reason = schedule::why_tile_declined(*chain, target); !reason.empty()) return Reason{reason};
   base.constant_layouts.insert(chain->layouts.begin(), chain->layouts.end());
   const Link scores(schedule::segment_program(chain->program, chain->segments[0]), chain->segments[0].sum);
   const Link values(chain->program, chain->last);

@@ -61,7 +61,7 @@ class BlockRows {
         out_(out) {}
 
   // Why the program is none of this family's; empty when it is.
-  std::string refusal() {
+  std::string why_declined() {
     for (const te::Compute& c : program_.computes) {
       if (c.outputs.size() != 1 && (c.is_reduction() || c.name() != output_.name()))
         return "a stage with several outputs";
@@ -311,12 +311,12 @@ Result<Candidates> construct_gpu_rows(const GroupTask& task, const TargetInfo& t
   schedule::RowProgram rows = *found;
   for (;;) {
     BlockRows block(rows, target, out);
-    const std::string refusal = block.refusal();
-    if (refusal.empty()) {
+    const std::string reason = block.why_declined();
+    if (reason.empty()) {
       block.run();
       return Candidates{std::move(out)};
     }
-    if (refusal != BlockRows::kTooLong) return declined("{}", refusal);
+    if (reason != BlockRows::kTooLong) return declined("{}", reason);
     const std::set<std::string> unkept = block.keepers();
     // Rows of which a tile cannot keep an element: what would be kept is computed where it is read.
     for (const te::Compute& c : rows.program.computes) {

@@ -12,8 +12,8 @@ Result<Candidates> construct_calls(const GroupTask& task, const std::string& lib
   if (!match.ok()) return Reason{match.reason()};
   const Result<format::ProblemDescriptor> problem = with_epilogue(match->problem, match->epilogue, task.precision);
   if (!problem.ok()) return Reason{problem.reason()};
-  const std::string refusal = format::refusal_of({library, 0, 0, *problem});
-  if (!refusal.empty()) return declined("{}", refusal);
+  const std::string reason = format::why_declined({library, 0, 0, *problem});
+  if (!reason.empty()) return declined("{}", reason);
   const Result<std::vector<format::LibraryCall>> offers = installed->second.offers(*problem);
   if (!offers.ok()) return Reason{offers.reason()};
   Candidates candidates;

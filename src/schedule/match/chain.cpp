@@ -150,7 +150,7 @@ bool stays(const te::Program& program, const te::Compute& c) {
 }
 
 // Why a chain cannot be built in blocks, or an empty text.
-std::string obstacle(const Chain& chain) {
+std::string why_declined(const Chain& chain) {
   for (const te::Compute& c : chain.program.computes) {
     if (has_empty_axis(c)) return c.name() + " has an axis of extent 0";
     const bool side =
@@ -224,7 +224,7 @@ Result<Chain> match_chain(const te::Program& program) {
     if (!std::ranges::is_sorted(order)) chain.layouts[name] = Layout().reorder(order);
   }
   chain.program = te::apply_layouts(program, chain.layouts);
-  if (const std::string reason = obstacle(chain); !reason.empty()) return Reason{reason};
+  if (const std::string reason = why_declined(chain); !reason.empty()) return Reason{reason};
   return chain;
 }
 
@@ -274,7 +274,7 @@ constexpr int64_t kMaxParts = 128;   // of rows that a reduction combines: a thr
 constexpr double kMinFilled = .6;    // of the rows of a tile
 
 // Why `sum` is no product of 16-bit matrices with `batch` axes in front of one of rows and one of columns.
-std::string product_obstacle(const Chain& chain, const std::string& sum, size_t batch) {
+std::string why_product_declined(const Chain& chain, const std::string& sum, size_t batch) {
   const Contraction m = *match_contraction(*chain.program.find_compute(sum));
   const bool halves = m.a.type().is_half() && m.a.type() == m.b.type();
   if (!halves || m.words || m.compute->outputs[0].type != DataType::f32()) return sum + " multiplies no 16-bit floats";
@@ -292,7 +292,7 @@ int64_t depth_of(const Chain& chain) {
 }
 
 // Why the stages are not rows of `length` elements, or one for each row, behind `rows` axes.
-std::string rows_obstacle(const te::Program& program, size_t rows, int64_t length) {
+std::string why_rows_declined(const te::Program& program, size_t rows, int64_t length) {
   for (const te::Compute& c : program.computes) {
     const bool sums = c.is_reduction();
     bool fits = c.outputs.size() == 1 && c.axes.size() >= rows && c.axes.size() <= rows + (sums ? 0 : 1) &&
@@ -325,7 +325,7 @@ int64_t tile_bytes(const Chain& chain, int64_t rows, int64_t warps) {
   return operands + rows * (padded * of_key + 3 * kGap) + kReserved;
 }
 
-std::string tile_obstacle(const Chain& chain, const TargetInfo& target) {
+std::string why_tile_declined(const Chain& chain, const TargetInfo& target) {
   const te::Program& program = chain.program;
   const auto& segments = chain.segments;
   if (segments.size() != 2 || segments[0].sum.empty() || !segments[1].sum.empty() || !is_heavy(program, segments[1]))
@@ -337,11 +337,11 @@ std::string tile_obstacle(const Chain& chain, const TargetInfo& target) {
   }
   const Contraction last = *match_contraction(*program.find_compute(chain.last));
   for (const std::string& sum : {segments[0].sum, chain.last}) {
-    if (std::string reason = product_obstacle(chain, sum, last.batch.size()); !reason.empty()) return reason;
+    if (std::string reason = why_product_declined(chain, sum, last.batch.size()); !reason.empty()) return reason;
   }
   const te::Compute& scores = *program.find_compute(segments[0].output());
   const int64_t keys = scores.axes.back().extent;
-  if (std::string reason = rows_obstacle(segment_program(program, segments[1]), last.batch.size() + 1, keys);
+  if (std::string reason = why_rows_declined(segment_program(program, segments[1]), last.batch.size() + 1, keys);
       !reason.empty())
     return reason;
   if (last.column.extent > kRows * kColumns * kWarps) return chain.last + " has more columns than a tile";
@@ -409,7 +409,7 @@ Result<ReducedProduct> match_combined_rows(const te::Program& program) {
   return out;
 }
 
-std::string near_obstacle(const ReducedProduct& match) {
+std::string why_near_declined(const ReducedProduct& match) {
   const Contraction product = *match_contraction(*match.program.find_compute(match.segment.sum));
   return product.batch.empty() && product.rows.size() == 1 ? "" : match.segment.sum + " is no product of two matrices";
 }

@@ -38,7 +38,7 @@ struct CacheOptions {
 struct CacheStatus {
   std::string folder;
   int64_t entries = 0;
-  int64_t kernels = 0;  // of GPUs (driver/code/cubins.h), which lie in the same folder
+  int64_t kernels = 0;  // of GPUs (driver/code/cubins.h), which are in the same folder
   int64_t bytes = 0;
   int64_t max_bytes = 0;
 };

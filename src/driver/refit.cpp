@@ -251,7 +251,7 @@ class Refitter {
   Refitted out_;
 };
 
-// A view of the file where its bytes can be read as they lie there.
+// A view of the file where its bytes can be read as they are stored there.
 graph::Bytes elements_of(const format::NamedTensor& tensor, const std::shared_ptr<const MappedFile>& file) {
   const auto bytes = std::as_bytes(tensor.bytes);
   const auto address = reinterpret_cast<uintptr_t>(bytes.data());

@@ -1,6 +1,6 @@
 // The primitive kMatrices: a sum of products as the product of two matrices, whatever the indices of its operands. Of a
 // convolution the left one is what im2col gathers (Chellapilla, Puri, Simard 2006); it is a stage, so that a schedule
-// decides where its elements lie and for how long.
+// decides where its elements are stored and for how long.
 #include <algorithm>
 
 #include "expr/affine.h"

@@ -24,7 +24,7 @@ enum class PrimitiveKind : uint8_t {
                 // factors [cluster]: so many neighbours of them run at the same time
                 // factors [1, units, together]: a block on each unit walks over them (loop::Kernel::units)
   kInline,      // the stage's body replaces its reads
-  kComputeAt,   // loops [consumer, l], option scope: computed inside loop l of stage `consumer`, as far as read there;
+  kComputeAt,   // loops [consumer, l], option scope: computed inside loop l of stage `consumer`, the region read there;
                 // factors [pad]: rows of the local buffer are `pad` elements longer, so that columns meet other banks
   kCacheRead,   // stage names a tensor, loops its readers (all when empty): they read the copy "<tensor>.cache",
                 // a second one of the tensor "<tensor>.cache2"; factors [n]: only the n-th read, from 1, of those in

@@ -109,7 +109,7 @@ class ContractionScheduler {
     return found == p_.match.compute->axes.end() ? 1 : ceil_div(found->extent, unit);
   }
 
-  // Sums of a block lie in memory while blocks of the reduction pass over it.
+  // Sums of a block are stored in memory while blocks of the reduction pass over it.
   void blocked() {
     s_.rfactor_blocks(sum_, p_.reductions[blocked_reduction(p_)].name, t_.reduction_blocks);
     Names outer = axis_names(p_.match.batch);

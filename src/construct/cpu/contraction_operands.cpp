@@ -17,7 +17,7 @@ using schedule::Contraction;
 constexpr double kResident = 0.5;         // of L2: the rest holds A and sums
 constexpr int64_t kPackMinimumRows = 16;  // rows that must reuse a packed B before the copy pays
 
-// The dimension of B whose blocks lie one after the other: of the reduction that is blocked; or -1, also for the
+// The dimension of B whose blocks are stored one after the other: of the reduction that is blocked; or -1, also for the
 // outermost reduction, which lies so as it is.
 int blocked_dim(const ContractionProblem& problem, const ContractionTiling& tiling) {
   const size_t blocked = blocked_reduction(problem);

@@ -284,7 +284,7 @@ class Tiler {
     return row_tiles(t.tile) * inner * column_tiles(t.tile);
   }
 
-  // Tiles that threads share: whole blocks when their sums lie in memory, else register tiles.
+  // Tiles that threads share: whole blocks when their sums are stored in memory, else register tiles.
   int64_t parallel_tiles(const ContractionTiling& t) const {
     int64_t tiles = 1;
     for (size_t a = 0; a < axes_.column; ++a) {

@@ -24,7 +24,7 @@ struct ContractionTiling {
   RegisterTile tile;
   int64_t column_tiles = 1;      // in a block
   int64_t row_tiles = 1;         // in a block, along the blocked row axis
-  int64_t reduction_blocks = 1;  // more than 1: the block's sums lie in memory between them
+  int64_t reduction_blocks = 1;  // more than 1: the block's sums are stored in memory between them
   bool columns_outside = true;   // blocks of columns around blocks of rows
   bool columns_around = true;    // inside a block: tiles of columns around tiles of rows
   double predicted_ns = 0;

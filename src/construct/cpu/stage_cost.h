@@ -16,7 +16,7 @@ double body_cycles(const te::Compute& compute);
 double run_ns(const Nest& nest, double arithmetic_ns, int64_t tiles, const TargetInfo& target);
 
 /// What `program` reads and writes while the axes of `output` and `reduced` run, in this order: inputs of all its
-/// stages as far as they are read along these axes, and the output.
+/// stages where they are read along these axes, and the output.
 Nest streaming_nest(const te::Program& program, const te::Compute& output, const std::vector<te::Axis>& reduced);
 
 }  // namespace tw::construct

@@ -42,7 +42,7 @@ struct RegisterTile {
   double cycles = 0;  // predicted time of one reduction step over all rows and columns, in issue cycles of vector FMAs
 };
 
-/// Issue cycles from an operand to the result of one addition, comparison or FMA: so many accumulators hide it.
+/// Issue cycles from an operand to the result of one addition, comparison or FMA: that many accumulators hide it.
 inline constexpr double kLatencyCycles = 8;  // 4 clock cycles, 2 units
 
 /// The `count` tiles with the least predicted time for all rows and columns among those that fit the registers, best

@@ -181,14 +181,14 @@ class Blocker {
     return level;
   }
 
-  // Time in which each of `working` cores moves `bytes` to or from `level`, as far as it is not hidden.
+  // Time in which each of `working` cores moves `bytes` to or from `level`, where it is not hidden.
   double visible_ns(double bytes, size_t level, int64_t working) const {
     return level >= target_.levels.size() ? 0 : kExposedTraffic * bytes / bandwidth(level, working);
   }
 
-  // The transformed input lies scattered for one of its two users. With points outside, the transform writes each line
-  // of a tile elsewhere; with tiles outside, the products read each line of a point elsewhere, again for every panel of
-  // weights unless both stay in the first cache. `level`: where the tiles stay in between.
+  // The transformed input is stored scattered for one of its two users. With points outside, the transform writes each
+  // line of a tile elsewhere; with tiles outside, the products read each line of a point elsewhere, again for every
+  // panel of weights unless both stay in the first cache. `level`: where the tiles stay in between.
   double scatter_ns(const WinogradBlocks& b, size_t level) const {
     if (level >= target_.levels.size()) return 0;
     const double matrix = kElement * tiles_of(b, true) * static_cast<double>(p_.channels);  // of one point

@@ -26,7 +26,7 @@ struct WinogradProblem {
 };
 
 /// Which loop is outside in the storage of transformed tiles and of products: the block of channels and then tiles, so
-/// that the points of a tile lie together, or points, so that the matrix of a point does.
+/// that the points of a tile are stored together, or points, so that the matrix of a point does.
 enum class WinogradOrder : uint8_t { kTiles, kPoints };
 
 /// A block is rows x high x wide tiles by `channels` output channels. Tiles of a block are neighbours: it has whole
@@ -44,8 +44,8 @@ struct WinogradBlocks {
 
 /// The `limit` best ways that the model finds, best first; at least one.
 /// Time = arithmetic of the products (register tiles) and of both transforms, plus the share of the traffic that is not
-/// hidden: transformed tiles and products to and fro, lines that lie scattered. Weights pass by once a block of tiles
-/// beside all that: the longer of the two, plus a share of the shorter.
+/// hidden: transformed tiles and products to and fro, lines that are stored scattered. Weights pass by once a block of
+/// tiles beside all that: the longer of the two, plus a share of the shorter.
 std::vector<WinogradBlocks> block_winograd(const WinogradProblem& problem, const TargetInfo& target, size_t limit);
 
 }  // namespace tw::construct

@@ -25,7 +25,7 @@ struct WinogradPlan {
   te::Program program;                    // with the layouts
 
   int64_t panel() const { return blocks.tile.vectors * problem.lanes; }
-  /// Input channels that lie together in a transformed tile.
+  /// Input channels that are stored together in a transformed tile.
   int64_t channel_block() const;
   const te::Compute& stage(const std::string& name) const { return *program.find_compute(name); }
 };

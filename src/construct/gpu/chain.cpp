@@ -1,6 +1,7 @@
 // Chains (schedule/match/chain.h) on GPUs: attention as one kernel. A tile computes some rows of the last product. The
-// operands of both products come into shared memory, all at once; the rows between the products lie there too, as sums
-// of the first one leave its registers, then as what combines them is done, then as the left operand of the second one.
+// operands of both products come into shared memory, all at once; the rows between the products are stored there too,
+// as sums of the first one leave its registers, then as what combines them is done, then as the left operand of the
+// second one.
 #include "schedule/match/chain.h"
 
 #include <algorithm>
@@ -78,7 +79,7 @@ class ChainKernel {
     in_registers_ = padded_ == scores.n && row_.is_even() && scores.n / row_threads() <= kMaxKept;
   }
 
-  // Whether its rows lie in registers and shared memory.
+  // Whether its rows are stored in registers and shared memory.
   bool fits() const {
     const int64_t sums = ThreadBlockTile::extent(values_tile_.columns) * shape_.rows / threads();
     const bool whole = ThreadBlockTile::extent(values_tile_.columns) >= values_.n;

@@ -1,8 +1,8 @@
 // A reduction that keeps the contiguous axis, with an element-wise epilogue, on GPUs: depthwise convolutions and
-// poolings over channels that lie last. A thread computes a vector of the last axis at a few neighbouring points of the
-// axis before it, a strip: its sums stay in registers, and so does what its windows share, weights and, where padding
-// stands before them, each row of pixels, loaded once with one comparison for each vector. Where columns are too few
-// for all SMs and their reductions long, several threads combine parts of a column, and a second kernel those.
+// poolings over channels that are stored last. A thread computes a vector of the last axis at a few neighbouring points
+// of the axis before it, a strip: its sums stay in registers, and so does what its windows share, weights and, where
+// padding stands before them, each row of pixels, loaded once with one comparison for each vector. Where columns are
+// too few for all SMs and their reductions long, several threads combine parts of a column, and a second kernel those.
 #include <algorithm>
 #include <numeric>
 #include <optional>
@@ -102,7 +102,7 @@ int64_t lanes_of(const Columns& plan, const TargetInfo& target) {
 }
 
 // Points of dim `index` that the windows of `points` neighbours of `row` reach in one turn of all loops but the
-// innermost of the reduction; nothing where they do not lie in a line.
+// innermost of the reduction; nothing where they are not in a line.
 std::optional<int64_t> points_read(const te::Compute& sum, const Expr& index, int64_t points) {
   const auto of_row = coefficient_of(index, sum.axes[sum.axes.size() - 2].name);
   const auto of_step = coefficient_of(index, sum.reduce_axes.back().name);

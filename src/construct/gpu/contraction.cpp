@@ -1,6 +1,6 @@
 // Sums of products on GPUs: matrix products, convolutions, their batched and grouped forms. Every one becomes a product
-// of two matrices (kMatrices). A tile of sums lies in registers; its operands pass through shared memory, a k-block at
-// a time, with whatever padding and gathering their maths says done on the way.
+// of two matrices (kMatrices). A tile of sums is stored in registers; its operands pass through shared memory, a
+// k-block at a time, with whatever padding and gathering their maths says done on the way.
 #include "schedule/match/contraction.h"
 
 #include <algorithm>
@@ -15,8 +15,8 @@
 namespace tw::construct {
 namespace {
 
-// Results lie in shared memory until all of a tile are there. Then warps store lines of them: threads that hold sums
-// would each store single elements, of many lines at a time, where lines begin between words.
+// Results are stored in shared memory until all of a tile are there. Then warps store lines of them: threads that hold
+// sums would each store single elements, of many lines at a time, where lines begin between words.
 void schedule_kept(const StoredProduct& in, const ThreadBlockTile& tile, const TargetInfo& target, Construction& out) {
   const std::string root = in.product.output, kept = root + ".acc";
   schedule::Schedule caching;

@@ -1,6 +1,6 @@
 // A thread for each point of a stage, or for a vector of them: the plainest mapping on GPUs. Where a short last axis is
-// gathered from lines of another axis, as channels of an image that lie last now are, a thread may also have all of it,
-// and so much of a line that it loads that in whole vectors.
+// gathered from lines of another axis, as channels of an image that are now stored last are, a thread may also have all
+// of it, and so much of a line that it loads that in whole vectors.
 #include <algorithm>
 #include <map>
 #include <numeric>

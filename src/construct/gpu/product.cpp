@@ -38,7 +38,7 @@ bool multiplies_padding(const te::Compute& sum) {
 // Whether zeros may fill up `has` lines or steps of a constant to `all`.
 bool is_little_more(int64_t all, int64_t has) { return 8 * all <= 9 * has; }
 
-// Behind so many steps of a box's lines, that each begins where a line of memory does, or at least a sector: a box
+// Behind this many steps of a box's lines, that each begins where a line of memory does, or at least a sector: a box
 // reads whole sectors.
 int64_t zeros_behind(int64_t steps, DataType type) {
   for (const int64_t bytes : {kLineBytes, kSectorBytes}) {
@@ -324,7 +324,8 @@ GemmProblem problem_of(const StoredProduct& in, const GroupTask& task, const Tar
   problem.result_bytes = result_bytes(program, p, sums);
   const DataType result = program.tensor(p.output).type;
   const bool is_odd = problem.n % 2 == 1 && problem.n > 1 && result.is_half();
-  const bool one_output = program.find_compute(p.output)->outputs.size() == 1;  // of those that lie in shared memory
+  const bool one_output =
+      program.find_compute(p.output)->outputs.size() == 1;  // of those that are stored in shared memory
   if (is_odd && one_output && p.rows.size() == 1 && p.columns.size() == 1) problem.odd_bytes = result.bytes();
   problem.split_k = in.split_k.count;
   if (problem.split_k > 1) problem.added_bytes = result_bytes(in.rest, p, sums / problem.split_k);

@@ -1,5 +1,5 @@
-// Products of matrices on GPUs: the roles of their axes, how constant operands lie, and split-K: sums in parts so that
-// more tiles share their terms.
+// Products of matrices on GPUs: the roles of their axes, how constant operands are stored, and split-K: sums in parts
+// so that more tiles share their terms.
 #pragma once
 #include <map>
 #include <optional>
@@ -39,7 +39,7 @@ struct StoredProduct {
   te::Program rest;          // sum of the parts, and all that follows
 };
 
-/// What of an operand one access moves: neighbours along its steps or along its lines, as it lies in memory.
+/// What of an operand one access moves: neighbours along its steps or along its lines, as it is stored in memory.
 struct OperandAccess {
   bool by_steps = true;
   int64_t lanes = 1;

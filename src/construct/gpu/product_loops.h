@@ -1,5 +1,5 @@
 // The loops of one product of matrices by the threads of a tile: of a kernel that is one (gpu/contraction.cpp), and of
-// those in a chain (gpu/chain.cpp). The sums lie in registers, the operands in shared memory.
+// those in a chain (gpu/chain.cpp). The sums are stored in registers, the operands in shared memory.
 #pragma once
 #include <string>
 #include <utility>
@@ -18,7 +18,7 @@ class ProductLoops {
   ProductLoops(const te::Program& program, const MatrixProduct& product, const ThreadBlockTile& tile,
                const TargetInfo& target, schedule::Schedule& s);
 
-  /// Where an operand lies in shared memory.
+  /// Where an operand is stored in shared memory.
   enum class Lines : uint8_t { kBehindEachOther, kBesideEachOther };  // [line, step] or [step, line]
 
   /// The product as one of matrices, the sums as the tile's threads hold them.

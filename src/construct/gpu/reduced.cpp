@@ -111,7 +111,7 @@ class ReducedKernel {
     return true;
   }
 
-  // The rows of a tile as they lie in shared memory, and to memory: neighbouring threads, neighbouring columns.
+  // The rows of a tile as they are stored in shared memory, and to memory: neighbouring threads, neighbouring columns.
   void store_rows(ProductLoops& loops, const std::string& tile, int64_t threads, schedule::Schedule& s) const {
     const te::Compute& c = *program_.find_compute(stored_);
     s.write_at(stored_, root_, tile);

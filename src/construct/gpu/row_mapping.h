@@ -14,7 +14,8 @@ struct RowMapping {
 
   int64_t chunks() const;
   bool is_even() const { return length % (threads * lanes) == 0; }
-  /// [rows.., length] of so many dims of rows -> [rows.., threads, chunks, lanes]: a thread's elements lie together.
+  /// [rows.., length] with `rows` dims of rows -> [rows.., threads, chunks, lanes]: a thread's elements are stored
+  /// together.
   Layout layout(size_t rows) const;
   /// The loops of a stage along `row` and, unless it is empty, along `elements`: threads outside, then chunks, vectors.
   void map_to_threads(schedule::Schedule& s, const std::string& stage, const std::string& row,

@@ -246,7 +246,7 @@ class BlockRows {
   Construction& out_;
   int64_t length_ = 1;
   RowMapping mapping_;
-  bool in_registers_ = false;  // where kept rows lie; else in the tile's shared memory
+  bool in_registers_ = false;  // where kept rows are stored; else in the tile's shared memory
   std::vector<std::string> held_inputs_;
   std::vector<std::string> fetched_inputs_;
 };

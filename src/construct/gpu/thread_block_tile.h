@@ -72,7 +72,7 @@ struct GemmProblem {
   int64_t odd_bytes = 0;         // bytes of a result whose lines begin at odd elements; 0: aligned
 };
 
-/// Warps of rows and columns, each with so many instructions (16 x 8) of rows and columns.
+/// Warps along rows and along columns, and the instructions (16 x 8) of each along both.
 struct WarpTile {
   int64_t row_warps, column_warps, rows, columns;
 };

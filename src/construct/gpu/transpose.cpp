@@ -56,7 +56,7 @@ struct TransposeTiling {
 constexpr TransposeTiling kTilings[] = {{128, 2, 1}, {128, 2, 8}, {256, 2, 4}, {256, 2, 1},
                                         {256, 4, 4}, {256, 4, 1}, {128, 1, 1}};
 
-// Rows of a tile, dealt to threads that stand side by side along its lines.
+// Rows of a tile, dealt to neighbouring threads along its lines.
 void map_tile_to_threads(schedule::Schedule& s, const std::string& stage, const TileSide& rows, const TileSide& line,
                          int64_t lanes) {
   const int64_t threads = std::min(kTileThreads * lanes / line.extent, rows.extent);

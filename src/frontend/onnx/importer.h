@@ -77,7 +77,7 @@ class Importer : public ModelImport {
   std::vector<UnsupportedItem> unsupported_;
   std::vector<std::string> bindable_;
   std::vector<std::string> warnings_;
-  std::map<std::string, graph::ValueId> initializers_;  // of the main graph, as far as they are needed
+  std::map<std::string, graph::ValueId> initializers_;  // of the main graph, those that are needed
   int64_t nodes_ = 0;                                   // converted so far
 };
 

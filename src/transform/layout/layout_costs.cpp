@@ -33,7 +33,7 @@ double as_double(int64_t x) { return static_cast<double>(x); }
 
 }  // namespace
 
-// A convolution or pooling as far as its time depends on layouts.
+// What the time of a convolution or pooling under layouts depends on.
 struct LayoutCosts::ConvShape {
   int64_t batch = 1;
   int64_t groups = 1;

@@ -2,9 +2,9 @@
 // o = q * s + r reads x at q plus an offset of phase r, through every filter position k with k * dilation = r + pad
 // modulo the stride s: no division is left, and no product with the zeros between the elements of x.
 //
-// The filters of the phases lie in one constant, filled up with zeros to the filter positions of the longest phase;
-// these are not multiplied. Extents that the stride does not divide are rounded up, and cut after the element-wise
-// operators that follow.
+// The filters of the phases are stored in one constant, filled up with zeros to the filter positions of the longest
+// phase; these are not multiplied. Extents that the stride does not divide are rounded up, and cut after the
+// element-wise operators that follow.
 #include <algorithm>
 #include <cstring>
 #include <numeric>

@@ -33,8 +33,9 @@ constexpr auto kNames<Place> =
 template <typename Object>
 constexpr auto kFields = nullptr;
 template <>
-constexpr auto kFields<Target> = std::tuple(Field{"kind", &Target::kind}, Field{"arch", &Target::arch},
-                                            Field{"features", &Target::features});
+constexpr auto kFields<ManifestTarget> = std::tuple(Field{"kind", &ManifestTarget::kind},
+                                                    Field{"arch", &ManifestTarget::arch},
+                                                    Field{"features", &ManifestTarget::features});
 template <>
 constexpr auto kFields<Kernel> = std::tuple(Field{"name", &Kernel::name}, Field{"section", &Kernel::section},
                                             Field{"offset", &Kernel::offset}, Field{"bytes", &Kernel::bytes});

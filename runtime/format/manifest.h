@@ -19,11 +19,11 @@ inline constexpr size_t kMaxManifestBytes = size_t{16} << 20;
 
 enum class TargetKind : uint8_t { kCpu, kCuda };
 
-struct Target {
+struct ManifestTarget {
   TargetKind kind = TargetKind::kCpu;
   std::string arch;                   ///< "x86-64-v4", "x86-64-v4+avx512vnni", "sm_90a"
   std::vector<std::string> features;  ///< CPU features by their LLVM names, each of which the machine must have
-  friend bool operator==(const Target&, const Target&) = default;
+  friend bool operator==(const ManifestTarget&, const ManifestTarget&) = default;
 };
 
 /// Machine code of one kernel. CPU: a function at `offset` of section "code", position independent, that imports
@@ -122,7 +122,7 @@ struct CudaStep {
   bool overlaps = false;  ///< its blocks may start while the step before runs: they wait for its end themselves
   std::string name;
   std::string call = {};               ///< a LibraryCall (problem.h) as text; empty: a kernel's launch
-  std::vector<int64_t> operands = {};  ///< of Entry::buffers, in the order of Problem::operands()
+  std::vector<int64_t> operands = {};  ///< of Entry::buffers, in the order of ProblemDescriptor::operands()
   friend bool operator==(const CudaStep&, const CudaStep&) = default;
 };
 
@@ -168,7 +168,7 @@ struct Manifest {
   std::string producer;  ///< name and version of the compiler
   /// Whom the artefact is for, the preferred one first: several levels of one CPU architecture, or one GPU
   /// architecture.
-  std::vector<Target> targets;
+  std::vector<ManifestTarget> targets;
   DataType dtype = DataType::kF32;  ///< f32, f16 or bf16: of what the model has in f32, where that keeps its meaning
   bool flushes_subnormals = false;  ///< results below the smallest normal number are zero (CPU)
   std::string graph_hash;           ///< hex, or empty

@@ -15,8 +15,8 @@ constexpr int64_t kMax = int64_t{1} << 46;  // elements of a tensor
 
 // Members with their keys, in the order of the text.
 template <typename T>
-using Row = std::pair<const char*, T Problem::*>;
-using P = Problem;
+using Row = std::pair<const char*, T ProblemDescriptor::*>;
+using P = ProblemDescriptor;
 constexpr Row<int64_t> kNumbers[] = {{"batch", &P::batch}, {"m", &P::m},           {"n", &P::n},
                                      {"k", &P::k},         {"groups", &P::groups}, {"keys", &P::keys}};
 constexpr Row<std::vector<int64_t>> kLists[] = {{"spatial", &P::spatial}, {"window", &P::window},
@@ -73,9 +73,10 @@ Operand read_operand(std::string_view text) {
   return o;
 }
 
-void check_extents(const Problem& p) {
+void check_extents(const ProblemDescriptor& p) {
   constexpr int64_t kMaxExtent = int64_t{1} << 30;
-  const bool gemm = p.kind == Problem::Kind::kGemm, convolution = p.kind == Problem::Kind::kConvolution;
+  const bool gemm = p.kind == ProblemDescriptor::Kind::kGemm,
+             convolution = p.kind == ProblemDescriptor::Kind::kConvolution;
   const bool attention = !gemm && !convolution;
   const auto check = [&](const char* key, int64_t value, int64_t min) {
     require(value >= min && value <= kMaxExtent, key, " of ", value);
@@ -94,12 +95,13 @@ void check_extents(const Problem& p) {
   for (const int64_t extent : p.out_spatial()) check("a result", extent, 1);
 }
 
-void check_operands(const Problem& p) {
-  const bool attention = p.kind == Problem::Kind::kAttention;
+void check_operands(const ProblemDescriptor& p) {
+  const bool attention = p.kind == ProblemDescriptor::Kind::kAttention;
   require(attention == (p.activation == Activation::kSoftmax), "softmax is attention");
   for (const auto& [key, operand] : kOperands) {
     const Operand& o = p.*operand;
-    const bool of_all = &o == &p.a || &o == &p.b || &o == &p.out, strided = of_all && p.kind == Problem::Kind::kGemm;
+    const bool of_all = &o == &p.a || &o == &p.b || &o == &p.out,
+               strided = of_all && p.kind == ProblemDescriptor::Kind::kGemm;
     require(!(of_all || (attention && &o == &p.values)) || !o.name.empty(), "no operand ", key);
     require(o.name.empty() || of_all || &o == &p.residual || attention == (&o == &p.values), "an operand ", key);
     const int64_t columns = o.transposed ? (&o == &p.b ? p.k : p.m) : &o == &p.a ? p.k : p.n;
@@ -120,10 +122,11 @@ int64_t product(std::initializer_list<int64_t> first, const std::vector<int64_t>
 
 bool is_half(DataType type) { return type == DataType::kF16 || type == DataType::kBF16; }
 
-std::string cublaslt_refusal(const LibraryCall& call) {
+std::string why_cublaslt_declines(const LibraryCall& call) {
   constexpr int64_t kMaxAlgorithms = 100;
-  const Problem& p = call.problem;
-  if (p.kind != Problem::Kind::kGemm) return join("no product of matrices but ", kKinds[static_cast<size_t>(p.kind)]);
+  const ProblemDescriptor& p = call.problem;
+  if (p.kind != ProblemDescriptor::Kind::kGemm)
+    return join("no product of matrices but ", kKinds[static_cast<size_t>(p.kind)]);
   if (call.algorithm >= kMaxAlgorithms || !call.knobs.empty()) return "its algorithms are the first hundred";
   const bool known =
       p.activation == Activation::kNone || p.activation == Activation::kRelu || p.activation == Activation::kGeluTanh;
@@ -138,11 +141,11 @@ std::string cublaslt_refusal(const LibraryCall& call) {
   return "";
 }
 
-std::string cudnn_refusal(const LibraryCall& call) {
-  const Problem& p = call.problem;
-  if (p.kind == Problem::Kind::kGemm) return "neither convolution nor attention but a product of matrices";
+std::string why_cudnn_declines(const LibraryCall& call) {
+  const ProblemDescriptor& p = call.problem;
+  if (p.kind == ProblemDescriptor::Kind::kGemm) return "neither convolution nor attention but a product of matrices";
   for (const Operand* o : {&p.a, &p.b, &p.values, &p.out}) {
-    if (p.kind != Problem::Kind::kAttention) break;
+    if (p.kind != ProblemDescriptor::Kind::kAttention) break;
     const int64_t steps[] = {p.k, p.n, o->line, o->matrix, o->head, o->first, p.residual.first};
     const bool aligned = std::ranges::all_of(steps, [](int64_t step) { return step % 8 == 0; });
     const bool shared = o->line == 0 || (o->matrix == 0 && p.batch > 1) || (o->head == 0 && p.groups > 1);
@@ -160,7 +163,7 @@ std::string cudnn_refusal(const LibraryCall& call) {
 
 }  // namespace
 
-std::vector<int64_t> Problem::out_spatial() const {
+std::vector<int64_t> ProblemDescriptor::out_spatial() const {
   std::vector<int64_t> extents;
   for (size_t d = 0; d < spatial.size(); ++d) {
     const int64_t room = spatial[d] + pads[d] + pads_end[d] - dilations[d] * (window[d] - 1) - 1;
@@ -169,7 +172,7 @@ std::vector<int64_t> Problem::out_spatial() const {
   return extents;
 }
 
-std::vector<const Operand*> Problem::operands() const {
+std::vector<const Operand*> ProblemDescriptor::operands() const {
   std::vector<const Operand*> all;
   for (const auto& [key, operand] : kOperands) {
     if (!(this->*operand).name.empty()) all.push_back(&(this->*operand));
@@ -177,7 +180,7 @@ std::vector<const Operand*> Problem::operands() const {
   return all;
 }
 
-int64_t Problem::span(const Operand& o) const {
+int64_t ProblemDescriptor::span(const Operand& o) const {
   if (&o == &bias) return n;
   const bool left = &o == &a, right = &o == &b;
   if (kind == Kind::kAttention) {
@@ -195,7 +198,7 @@ int64_t Problem::span(const Operand& o) const {
          (stored.transposed ? rows : columns);
 }
 
-std::string to_string(const Problem& p) {
+std::string to_string(const ProblemDescriptor& p) {
   std::string text(kKinds[static_cast<size_t>(p.kind)]);
   for (const auto& [key, number] : kNumbers) {
     if (p.*number != 0) text += join(" ", key, "=", p.*number);
@@ -208,7 +211,7 @@ std::string to_string(const Problem& p) {
     const Operand& o = p.*operand;
     if (o.name.empty()) continue;
     text += join(" ", key, "=", o.name, ":", name_of(o.dtype));
-    const bool attention = p.kind == Problem::Kind::kAttention;
+    const bool attention = p.kind == ProblemDescriptor::Kind::kAttention;
     if (o.line != 0 || attention) text += join(":", o.line, ":", o.matrix, o.transposed ? ":t" : "");
     if (attention) text += join(":", o.head, ":", o.first);
   }
@@ -221,12 +224,12 @@ std::string to_string(const Problem& p) {
   return text;
 }
 
-Problem parse_problem(std::string_view text) {
+ProblemDescriptor parse_problem(std::string_view text) {
   const std::vector<std::string_view> words = split(text, ' ');
   const auto* kind = std::ranges::find(kKinds, words[0]);
   require(kind != std::end(kKinds), "'", words[0], "' is no kind of it");
-  Problem p;
-  p.kind = static_cast<Problem::Kind>(kind - kKinds);
+  ProblemDescriptor p;
+  p.kind = static_cast<ProblemDescriptor::Kind>(kind - kKinds);
   std::map<std::string_view, std::string_view> given;
   for (size_t i = 1; i < words.size(); ++i) {
     const size_t at = std::min(words[i].find('='), words[i].size());
@@ -285,9 +288,9 @@ LibraryCall parse_library_call(std::string_view text) {
   return call;
 }
 
-std::string refusal_of(const LibraryCall& call) {
-  if (call.library == "cublaslt") return cublaslt_refusal(call);
-  if (call.library == "cudnn") return cudnn_refusal(call);
+std::string why_declined(const LibraryCall& call) {
+  if (call.library == "cublaslt") return why_cublaslt_declines(call);
+  if (call.library == "cudnn") return why_cudnn_declines(call);
   return "an unknown library";
 }
 

@@ -49,7 +49,7 @@ enum class Activation : uint8_t {
   kSoftmax
 };
 
-struct Problem {
+struct ProblemDescriptor {
   enum class Kind : uint8_t { kGemm, kConvolution, kAttention } kind = Kind::kGemm;
   /// Of a convolution: images, none, filters, all channels of a.
   int64_t batch = 0, m = 0, n = 0, k = 0, keys = 0;
@@ -69,29 +69,29 @@ struct Problem {
   std::vector<const Operand*> operands() const;
   /// Elements from the first to the last one of an operand of this problem.
   int64_t span(const Operand& operand) const;
-  friend bool operator==(const Problem&, const Problem&) = default;
+  friend bool operator==(const ProblemDescriptor&, const ProblemDescriptor&) = default;
 };
 
 /// One line: "gemm batch=1 m=8 n=4 k=2 a=x0:f16:2:0 b=x1:f16:4:0 out=y:f16:4:0 bias=x2:f32 act=clip:0:6". Operands are
 /// name:type[:line:matrix[:t]], of attention name:type:line:matrix:head:first; numbers that are 0, lists and operands
 /// that are empty are left out.
-std::string to_string(const Problem& problem);
+std::string to_string(const ProblemDescriptor& problem);
 /// Inverse of to_string. Throws Error(kDamaged) for any other text, and for what is no problem: operands or extents
 /// are missing, strides do not fit.
-Problem parse_problem(std::string_view text);
+ProblemDescriptor parse_problem(std::string_view text);
 
 /// Which library computes a problem, and by which of the ways that it offers.
 struct LibraryCall {
   std::string library;    ///< "cublaslt", "cudnn"
   int64_t version = 0;    ///< that it was measured with: another one may offer other ways
   int64_t algorithm = 0;  ///< cublaslt: the place in its list, 0 being the best; cudnn: the number of an engine
-  Problem problem;
+  ProblemDescriptor problem;
   std::vector<std::pair<int64_t, int64_t>> knobs = {};  ///< settings of an engine of cudnn: type and value
   friend bool operator==(const LibraryCall&, const LibraryCall&) = default;
 };
 
 /// Why the library does not compute such a problem in one call, or has no such ways; empty: it may.
-std::string refusal_of(const LibraryCall& call);
+std::string why_declined(const LibraryCall& call);
 
 /// "cublaslt 130100 0 gemm batch=..", "cudnn 91900 34,2=5,14=3 convolution batch=..".
 std::string to_string(const LibraryCall& call);

@@ -136,8 +136,8 @@ void check_map(const Entry& entry, const CudaStep& step, const TensorMap& map) {
 
 void check_call(const Entry& entry, const CudaStep& step) {
   const LibraryCall call = parse_library_call(step.call);
-  const std::string refusal = refusal_of(call);
-  require(refusal.empty(), "step '", step.name, "' calls ", call.library, " for what it does not compute: ", refusal);
+  const std::string reason = why_declined(call);
+  require(reason.empty(), "step '", step.name, "' calls ", call.library, " for what it does not compute: ", reason);
   const std::vector<const Operand*> operands = call.problem.operands();
   require(operands.size() == step.operands.size(), "step '", step.name, "' has other operands than its problem");
   for (size_t i = 0; i < operands.size(); ++i) {
@@ -289,7 +289,7 @@ void check_targets(const Manifest& manifest) {
   require(!manifest.targets.empty(), "there is no target");
   require(manifest.kind() == TargetKind::kCpu || manifest.targets.size() == 1, "there are several GPU targets");
   std::set<std::string_view> names;
-  for (const Target& target : manifest.targets) {
+  for (const ManifestTarget& target : manifest.targets) {
     require(!target.arch.empty(), "a target has no architecture");
     require(target.kind == manifest.kind(), "there are targets of several kinds");
     require(names.insert(target.arch).second, "the target '", target.arch, "' occurs twice");

@@ -16,7 +16,7 @@ Candidates best_distinct(Candidates candidates) {
 }
 
 Candidates construct(std::span<const Constructor> families, const GroupTask& task, const TargetInfo& target,
-                     std::vector<Rejection>* rejections) {
+                     std::vector<Decline>* declines) {
   for (const Constructor& family : families) {
     if (family.kind != FamilyKind::kOwns) break;
     Result<Candidates> built = family.construct(task, target);
@@ -25,18 +25,18 @@ Candidates construct(std::span<const Constructor> families, const GroupTask& tas
       for (Construction& c : candidates) c.family = family.family;
       return candidates;
     }
-    if (rejections != nullptr) rejections->push_back({std::string(family.family), built.reason()});
+    if (declines != nullptr) declines->push_back({std::string(family.family), built.reason()});
   }
   throw InternalError(fmt::format("no family constructs a schedule for {}", task.program.name));
 }
 
 Candidates joining_candidates(std::span<const Constructor> families, const GroupTask& task, const TargetInfo& target,
-                              std::vector<Rejection>* rejections) {
+                              std::vector<Decline>* declines) {
   Candidates all;
   for (const Constructor& family : families) {
     if (family.kind != FamilyKind::kJoins) continue;
     Result<Candidates> built = family.construct(task, target);
-    if (!built.ok()) rejections->push_back({std::string(family.family), built.reason()});
+    if (!built.ok()) declines->push_back({std::string(family.family), built.reason()});
     if (!built.ok()) continue;
     for (Construction& c : std::move(built).value()) {
       c.family = family.family;

@@ -21,7 +21,7 @@ namespace tw::construct {
 struct Library {
   int64_t version = 0;
   /// The calls by which it may compute a problem, best first; a reason where it does not.
-  std::function<Result<std::vector<format::LibraryCall>>(const format::Problem&)> offers;
+  std::function<Result<std::vector<format::LibraryCall>>(const format::ProblemDescriptor&)> offers;
 };
 using Libraries = std::map<std::string, Library>;  // by the names of format::LibraryCall
 
@@ -70,18 +70,18 @@ struct Constructor {
   FamilyKind kind = FamilyKind::kOwns;
 };
 
-struct Rejection {
+struct Decline {
   std::string family;
   std::string reason;
 };
 
-/// The candidates of the first owning family that does not decline; `rejections` collects why earlier ones did.
+/// The candidates of the first owning family that does not decline; `declines` collects why earlier ones did.
 /// InternalError when all do: the last owner of a target, whose owners stand first, takes everything.
 Candidates construct(std::span<const Constructor> families, const GroupTask& task, const TargetInfo& target,
-                     std::vector<Rejection>* rejections);
+                     std::vector<Decline>* declines);
 /// Those of all families that join.
 Candidates joining_candidates(std::span<const Constructor> families, const GroupTask& task, const TargetInfo& target,
-                              std::vector<Rejection>* rejections);
+                              std::vector<Decline>* declines);
 
 /// Sums of products with element-wise epilogue: register tiles, B in panels (contraction.cpp).
 Result<Candidates> construct_contraction(const GroupTask& task, const TargetInfo& target);

@@ -41,9 +41,9 @@ namespace {
 // Vectors that an elementary function works on side by side: its steps wait for each other, and the core looks only a
 // few dozen instructions ahead for others that are ready.
 constexpr int64_t kFunctionVectors = 4;
-constexpr double kGatherSlots = 1.5;  // loading and inserting one lane
-constexpr double kColumnSlots = 4;    // a column of a block that is transposed in registers
-constexpr double kFlopPerSlot = 2;    // of one lane
+constexpr double kGatherCycles = 1.5;  // loading and inserting one lane
+constexpr double kColumnCycles = 4;    // a column of a block that is transposed in registers
+constexpr double kFlopPerCycle = 2;    // of one lane
 
 // The loops of one element-wise stage, outermost first, the vector last.
 struct StageLoops {
@@ -93,7 +93,7 @@ class ElementwiseScheduler {
     s.vectorize(c_.name(), last + (chunk() > 1 ? ".2" : ".1"));
   }
 
-  // In the order of the axes; with `crossing`, that axis is cut, and its inner part runs inside the vectors' loop.
+  // In the order of the axes; with `crossing`, that axis is tiled, and its inner part runs inside the vectors' loop.
   StageLoops loops(std::optional<size_t> crossing) const {
     StageLoops out;
     const auto add = [&](const std::string& name, size_t axis, int64_t trips, int64_t step) {
@@ -142,20 +142,20 @@ class ElementwiseScheduler {
   }
 
   double arithmetic_ns(std::optional<size_t> crossing) const {
-    double slots = 0;  // of one vector
-    for (const Access& access : nest_.accesses) slots += load_slots(access, crossing);
+    double cycles = 0;  // of one vector
+    for (const Access& access : nest_.accesses) cycles += load_cycles(access, crossing);
     const double vectors = static_cast<double>(te::num_points(c_.axes)) / static_cast<double>(lanes_);
     const double peak = peak_flop_per_ns(target_);
-    return slots * vectors * kFlopPerSlot * static_cast<double>(lanes_) / peak;
+    return cycles * vectors * kFlopPerCycle * static_cast<double>(lanes_) / peak;
   }
 
   // With the lines of `access` along the unrolled axis, the loads of neighbouring points are columns of one block.
-  double load_slots(const Access& access, std::optional<size_t> crossing) const {
+  double load_cycles(const Access& access, std::optional<size_t> crossing) const {
     if (runs_along_last(access)) return 1;
     const bool columns = crossing && std::ranges::any_of(access.dims.back().terms, [&](const auto& term) {
                            return term.first == *crossing && term.second == 1;
                          });
-    return columns ? kColumnSlots : kGatherSlots * static_cast<double>(lanes_);
+    return columns ? kColumnCycles : kGatherCycles * static_cast<double>(lanes_);
   }
 
   bool runs_along_last(const Access& access) const {
@@ -226,8 +226,8 @@ int64_t threads_for(int64_t points, int64_t max, const TargetInfo& target) {
   return std::clamp(threads, kWarpThreads, max);
 }
 
-std::string cut_into_threads(schedule::Schedule& s, const std::string& stage, const std::vector<std::string>& loops,
-                             int64_t threads, int64_t turns) {
+std::string map_to_threads(schedule::Schedule& s, const std::string& stage, const std::vector<std::string>& loops,
+                           int64_t threads, int64_t turns) {
   if (loops.size() > 1) s.fuse(stage, loops);
   const std::string all = fmt::format("{}", fmt::join(loops, "$"));
   std::string of_threads = all + ".1";

@@ -35,10 +35,10 @@ Layout dim_last(size_t rank, int dim);
 /// Threads of a tile on GPUs, `max` at most, such that all compute units get some of `points`.
 int64_t threads_for(int64_t points, int64_t max, const TargetInfo& target);
 
-/// The loops of a root stage as one, cut into tiles of `threads`, of which each has `turns`, a tile's threads apart.
+/// The loops of a root stage as one, split into tiles of `threads`, of which each has `turns`, a tile's threads apart.
 /// Returns the loop of threads.
-std::string cut_into_threads(schedule::Schedule& s, const std::string& stage, const std::vector<std::string>& loops,
-                             int64_t threads, int64_t turns = 1);
+std::string map_to_threads(schedule::Schedule& s, const std::string& stage, const std::vector<std::string>& loops,
+                           int64_t threads, int64_t turns = 1);
 
 /// Bytes of the widest type that `compute` reads or writes: one vector holds target.vector_bytes / this elements.
 int lanes_for(const te::Compute& compute, const TargetInfo& target);

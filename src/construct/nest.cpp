@@ -41,19 +41,19 @@ bool fits(const Nest& nest, size_t first, int64_t capacity, int64_t line_bytes) 
   return footprint_bytes(nest, covered(nest, first), line_bytes) <= capacity;
 }
 
-// The nest with loop `at` cut in two, so that as many of its iterations as fit are a loop of their own: what lies on
+// The nest with loop `at` split in two, so that as many of its iterations as fit are a loop of their own: what lies on
 // one line is loaded once by a loop that walks along the line.
-Nest cut_to_fit(Nest nest, size_t at, int64_t capacity, int64_t line_bytes) {
+Nest tiled_to_fit(Nest nest, size_t at, int64_t capacity, int64_t line_bytes) {
   const NestLoop whole = nest.loops[at];
   nest.loops.insert(nest.loops.begin() + static_cast<std::ptrdiff_t>(at) + 1, whole);
-  const auto cut = [&](int64_t inner) {
+  const auto tile = [&](int64_t inner) {
     nest.loops[at] = {whole.axis, ceil_div(whole.trips, inner), inner * whole.step};
     nest.loops[at + 1].trips = inner;
   };
   int64_t inner = 1;
-  cut(inner);
-  while (inner < whole.trips && (cut(2 * inner), fits(nest, at + 1, capacity, line_bytes))) inner *= 2;
-  cut(std::min(inner, whole.trips));
+  tile(inner);
+  while (inner < whole.trips && (tile(2 * inner), fits(nest, at + 1, capacity, line_bytes))) inner *= 2;
+  tile(std::min(inner, whole.trips));
   return nest;
 }
 
@@ -108,9 +108,9 @@ std::vector<int64_t> covered(const Nest& nest, size_t first) {
 double traffic_bytes(const Nest& nest, int64_t capacity, int64_t line_bytes) {
   size_t first = 0;
   while (first < nest.loops.size() && !fits(nest, first, capacity, line_bytes)) ++first;
-  const Nest cut = first == 0 ? nest : cut_to_fit(nest, first - 1, capacity, line_bytes);
+  const Nest tiled = first == 0 ? nest : tiled_to_fit(nest, first - 1, capacity, line_bytes);
   double bytes = 0;
-  for (const Access& access : cut.accesses) bytes += access_traffic(cut, access, first, line_bytes);
+  for (const Access& access : tiled.accesses) bytes += access_traffic(tiled, access, first, line_bytes);
   return bytes;
 }
 

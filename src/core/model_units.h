@@ -1,4 +1,4 @@
-// Units that closed-form models of time count in, for graph passes and constructors alike: issue slots and lines.
+// Units that closed-form models of time count in, for graph passes and constructors alike: issue cycles and lines.
 #pragma once
 #include <algorithm>
 
@@ -6,14 +6,14 @@
 
 namespace tw {
 
-/// Of targets whose figures are not known: those of a small server core.
+/// Of targets whose machine parameters are not known: those of a small server core.
 inline constexpr double kNominalFlopPerNs = 50;
 inline constexpr double kNominalBytesPerNs = 20;
 
-/// Issue slots that one vector of one point of a Winograd tile takes: of an input tile two products, a load, two
+/// Issue cycles that one vector of one point of a Winograd tile takes: of an input tile two products, a load, two
 /// stores and what the stores wait for; of an output tile likewise.
-inline constexpr double kWinogradInputSlots = 7;
-inline constexpr double kWinogradOutputSlots = 9;
+inline constexpr double kWinogradInputCycles = 7;
+inline constexpr double kWinogradOutputCycles = 9;
 
 /// Share of the time of contiguous traffic from deeper levels that hardware prefetching leaves visible.
 inline constexpr double kExposedTraffic = 0.3;
@@ -32,8 +32,8 @@ inline double peak_flop_per_ns(const TargetInfo& target) {
   return target.flop_per_ns > 0 ? target.flop_per_ns : kNominalFlopPerNs;
 }
 
-/// Time in ns of one issue slot of vectors of `lanes` f32 on one unit: that of one FMA at peak.
-inline double slot_ns(const TargetInfo& target, int64_t lanes) {
+/// Time in ns of one issue cycle of vectors of `lanes` f32 on one unit: that of one FMA at peak.
+inline double issue_cycle_ns(const TargetInfo& target, int64_t lanes) {
   return 2.0 * static_cast<double>(lanes) / peak_flop_per_ns(target);
 }
 

@@ -75,7 +75,7 @@ struct TargetInfo {
   double fork_join_ns = 0;        // one parallel region of the runtime on all compute units, beyond its tiles
   double barrier_ns = 0;          // from one step of a region to the next, beyond their tiles
   DeviceRates device = {};        // of GPUs
-  std::string figures_from;       // where the figures come from: "measured on NAME" or "defaults of LEVEL"
+  std::string parameters_from;    // origin: "measured on NAME" or "defaults of LEVEL"
 
   /// Elements of `type` in one vector register.
   int lanes(DataType type) const { return vector_bytes / type.bytes(); }

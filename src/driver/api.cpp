@@ -147,7 +147,7 @@ std::string in_words_of_programs(std::string_view message) {
 
 tw::driver::CompileOptions to_driver(const CompileOptions& options) {
   tw::driver::CompileOptions out;
-  out.machine_model.figures = tw::driver::machine::Figures::kMeasured;
+  out.machine_model.parameters = tw::driver::machine::Parameters::kMeasured;
   if (options.entries.empty()) throw tw::UsageError("CompileOptions::entries is empty: nothing to compile");
   std::map<std::string, tw::graph::RefTensor> constants;
   for (const auto& [name, tensor] : options.constants) constants[name] = to_reference(name, tensor);

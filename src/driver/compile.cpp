@@ -8,7 +8,7 @@
 #include "driver/artefact/source.h"
 #include "driver/code/format_type.h"
 #include "driver/compile_level.h"
-#include "driver/machine/figures_file.h"
+#include "driver/machine/parameters_file.h"
 #include "driver/state_length.h"
 #include "driver/states.h"
 #include "ops/list.h"
@@ -106,8 +106,8 @@ class Compiler {
     }
   }
 
-  // The plan to replay: one for each target and combination of shapes. Empty: there is none. What the figures of a
-  // target decide, those of the plan decide.
+  // The plan to replay: one for each target and combination of shapes. Empty: there is none. What the machine
+  // parameters of a target decide, those of the plan decide.
   std::vector<plan::EntryPlan> read_plan(size_t combinations) {
     if (options_.plan_text.empty()) return {};
     std::vector<plan::EntryPlan> entries;

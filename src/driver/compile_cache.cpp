@@ -34,8 +34,8 @@ int64_t now_ns() {
   return now.tv_sec * int64_t{1'000'000'000} + now.tv_nsec;
 }
 
-// What the artefact depends on besides the options and the model: the build, the targets' figures, and where candidates
-// are measured whatever else may decide between them.
+// What the artefact depends on besides the options and the model: the build, the targets' machine parameters, and where
+// candidates are measured whatever else may decide between them.
 std::string surroundings_text(const CompileOptions& o, std::span<const targets::Target> targets,
                               const CacheOptions& cache) {
   std::string text = fmt::format("build {}\n", build_id());

@@ -1,6 +1,6 @@
 // Whole artefacts of earlier compilations. An entry is found by a hash of everything that the artefact depends on: the
-// model's bytes, the options, the target with its figures, the build, and how its plan was decided. Its own bytes are
-// checked against a hash before they are used.
+// model's bytes, the options, the target with its machine parameters, the build, and how its plan was decided. Its own
+// bytes are checked against a hash before they are used.
 #pragma once
 #include <functional>
 #include <map>
@@ -38,7 +38,7 @@ struct CacheOptions {
 struct CacheStatus {
   std::string folder;
   int64_t entries = 0;
-  int64_t kernels = 0;  // of GPUs (driver/code/cubins.h), which lie in the same folder
+  int64_t kernels = 0;  // of GPUs (driver/code/cubins.h), which are in the same folder
   int64_t bytes = 0;
   int64_t max_bytes = 0;
 };
@@ -47,9 +47,9 @@ class CompileCache {
  public:
   explicit CompileCache(CacheOptions options) : options_(std::move(options)) {}
 
-  /// What names the artefact of this model under these options for `targets` (options.target with figures); nothing
-  /// when there is no cache, when the model cannot be read (the compilation will say why), or when the options ask for
-  /// more than an artefact (a plan, dumps).
+  /// What names the artefact of this model under these options for `targets` (options.target with machine parameters);
+  /// nothing when there is no cache, when the model cannot be read (the compilation will say why), or when the options
+  /// ask for more than an artefact (a plan, dumps).
   struct Key {
     std::string name;  // of the entry's files, up to the first dot
     std::string model;

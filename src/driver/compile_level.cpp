@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <chrono>
 
-#include "driver/machine/figures_file.h"
+#include "driver/machine/parameters_file.h"
 #include "expr/word_product.h"
 #include "ops/list.h"
 #include "support/error.h"

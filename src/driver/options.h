@@ -46,7 +46,7 @@ struct ModelOptions {
 struct CompileOptions : ModelOptions {
   /// A name of targets::find_target, or several CPU levels for one artefact: "cpu:x86-64-v4,cpu:x86-64-v3".
   std::string target = "cpu";
-  machine::MachineOptions machine_model;  // the figures of the target "cpu"
+  machine::MachineOptions machine_model;  // the machine parameters of the target "cpu"
   LibraryUse libraries = LibraryUse::kAuto;
   std::string plan_text;       // replay this plan instead of constructing one
   std::string dump_directory;  // IR after every pass, as NNN_phase_pass.txt

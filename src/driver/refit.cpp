@@ -6,7 +6,7 @@
 #include "driver/artefact/code_store.h"
 #include "driver/artefact/source.h"
 #include "driver/entry_passes.h"
-#include "driver/machine/figures_file.h"
+#include "driver/machine/parameters_file.h"
 #include "driver/states.h"
 #include "graph/parser.h"
 #include "ops/list.h"
@@ -181,12 +181,12 @@ class Refitter {
     return constants;
   }
 
-  // With the figures that passes decided by.
+  // With the machine parameters that passes decided by.
   static TargetInfo target_of(const plan::EntryPlan& plan) {
     const TargetInfo info = targets::find_target(plan.target).info;
     if (plan.machine.empty()) return info;
     Result<TargetInfo> machine = machine::with_machine_line(info, plan.machine);
-    if (!machine) damaged(fmt::format("the figures of {}: {}", plan.target, machine.reason()));
+    if (!machine) damaged(fmt::format("the machine parameters of {}: {}", plan.target, machine.reason()));
     return std::move(machine).value();
   }
 
@@ -251,7 +251,7 @@ class Refitter {
   Refitted out_;
 };
 
-// A view of the file where its bytes can be read as they lie there.
+// A view of the file where its bytes can be read as they are stored there.
 graph::Bytes elements_of(const format::NamedTensor& tensor, const std::shared_ptr<const MappedFile>& file) {
   const auto bytes = std::as_bytes(tensor.bytes);
   const auto address = reinterpret_cast<uintptr_t>(bytes.data());

@@ -141,7 +141,7 @@ Sum Simplifier::divide(const Sum& s, int64_t c) {
   return quotient;
 }
 
-// s reduced to a sum that is known to lie in [0, c).
+// s reduced to a sum that is known to be in [0, c).
 std::optional<Sum> Simplifier::modulo_reduced(const Sum& s, int64_t c) {
   for (Remainder remainder : {Remainder(keep_unless_divisible), Remainder(truncated_remainder), Remainder(floor_mod),
                               Remainder(symmetric_remainder)}) {

@@ -10,11 +10,11 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
 // x = mantissa * 2^exponent with 2^52 <= mantissa < 2^53, a whole number; of 0 < x < inf.
-struct Parts {
+struct Decomposed {
   Expr mantissa;
   Expr exponent;
 };
-Parts parts_of(const MathBuilder& m, const Expr& x) {
+Decomposed decomposed(const MathBuilder& m, const Expr& x) {
   constexpr int64_t kMantissa = (int64_t{1} << 52) - 1;
   constexpr int64_t kBias = 1023 + 52;
   const Expr tiny = m.share(x < m.number(0x1p-1022));
@@ -58,8 +58,8 @@ class Modulo {
 // (X 2^d) mod Y, X and Y the mantissas of x >= y and d what their exponents differ by, is X (2^d mod Y) mod Y. 2^d by
 // squares: the bits of d above the lowest `squares` give a power of two that is below Y / 2 itself.
 Expr remainder_by_powers(const MathBuilder& m, const Expr& x, const Expr& y, int squares) {
-  const Parts a = parts_of(m, x);
-  const Parts b = parts_of(m, y);
+  const Decomposed a = decomposed(m, x);
+  const Decomposed b = decomposed(m, y);
   const Modulo modulo(m, b.mantissa);
   const Expr d = m.share(a.exponent - b.exponent);
   Expr power = m.share(power_of_two(m, shift_right(d, m.integer(squares))));

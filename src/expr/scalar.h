@@ -1,5 +1,5 @@
 // Values as the types of expr.h hold them: integers wrap, floats round, lanes are combined in one order. (What each
-// operation computes is said by code generators in the terms of their target, by tests/harness/lane_words.h for
+// operation computes is defined by code generators in the terms of their target, by tests/harness/lane_words.h for
 // the tests.)
 #pragma once
 #include <cstdint>

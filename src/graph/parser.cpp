@@ -6,7 +6,7 @@
 //   node       = value { "," value } "=" op "(" [ operand { "," operand } ] ")" [ "{" attrs "}" ] [ "as" name ] [ graph
 //   ] value      = name ":" type "[" extents "]" [ "layout" string ] operand    = name | "-" (absent) attrs      = key
 //   "=" ( integer | float | string | [ "floats" | "strings" ] "[" items "]" ), comma-separated
-// A float has a point, an exponent, or is inf or nan; names that are no identifiers stand in quotes.
+// A float has a point, an exponent, or is inf or nan; names that are no identifiers are in quotes.
 #include "graph/parser.h"
 
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-// The text form of a graph (its grammar stands in parser.cpp).
+// The text form of a graph (its grammar is in parser.cpp).
 #include <fmt/format.h>
 
 #include <cmath>

@@ -37,8 +37,8 @@ SumEpilogue parse_epilogue(std::string_view text);
 
 /// A kernel of the template library (templates/rows.h).
 struct TemplateCall {
-  std::string row;          ///< its name
-  format::Problem problem;  ///< the sum alone
+  std::string row;                    ///< its name
+  format::ProblemDescriptor problem;  ///< the sum alone
   SumEpilogue epilogue = {};
   friend bool operator==(const TemplateCall&, const TemplateCall&) = default;
 };

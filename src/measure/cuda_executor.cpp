@@ -176,7 +176,7 @@ void CudaExecutor::add_entry(Loaded& loaded, int64_t repetitions) const {
   loaded.manifest.entries = {std::move(entry)};
 }
 
-// The runtime's context for so many runs.
+// The runtime's context for a number of runs.
 void CudaExecutor::build(Loaded& loaded, int64_t repetitions) const {
   if (loaded.repetitions == repetitions) return;
   loaded.repetitions = 0;

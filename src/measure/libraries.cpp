@@ -16,7 +16,7 @@ namespace {
 
 namespace cuda = runtime::cuda;
 using format::LibraryCall;
-using format::Problem;
+using format::ProblemDescriptor;
 using Offers = Result<std::vector<LibraryCall>>;
 
 // More are rarely faster, and each is measured.
@@ -32,7 +32,7 @@ class CudnnAtWork {
     if (gpu_) cuda::release_on(*gpu_, [this] { handle_.reset(); });
   }
 
-  Offers offers(const Problem& problem) {
+  Offers offers(const ProblemDescriptor& problem) {
     try {
       const cuda::Cudnn& library = driver_.open_cudnn();
       if (!gpu_) gpu_.emplace(driver_, 0, architecture_);
@@ -63,14 +63,14 @@ construct::Libraries find_libraries(const std::string& architecture, const cuda:
     } catch (const format::Error&) {  // it is not installed
     }
   };
-  add("cublaslt", driver.open_cublaslt, [&driver](const Problem& problem) -> Offers {
+  add("cublaslt", driver.open_cublaslt, [&driver](const ProblemDescriptor& problem) -> Offers {
     std::vector<LibraryCall> calls;
     for (int64_t i = 0; i < kAlgorithms; ++i)
       calls.push_back({"cublaslt", static_cast<int64_t>(driver.open_cublaslt().version()), i, problem});
     return calls;
   });
   const auto cudnn = std::make_shared<CudnnAtWork>(architecture, driver);
-  add("cudnn", driver.open_cudnn, [cudnn](const Problem& problem) { return cudnn->offers(problem); });
+  add("cudnn", driver.open_cudnn, [cudnn](const ProblemDescriptor& problem) { return cudnn->offers(problem); });
   return found;
 }
 

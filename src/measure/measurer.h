@@ -73,7 +73,7 @@ enum class Outcome : uint8_t {
   kCrashed,      // the worker died, or its device was of no use any more
   kTimedOut,     // the worker did not answer and was ended
   kGarbage,      // the worker answered nonsense and was ended
-  kRefused,      // code generation or the worker declined it
+  kDeclined,     // by code generation or the worker; records say "refused"
   kWrong,        // its outputs are not those of the reference
   kNotMeasured,  // the budget was spent, the user interrupted, or no worker could be had: says nothing of the candidate
 };

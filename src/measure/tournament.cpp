@@ -116,7 +116,7 @@ bool Tournament::load(size_t i) {
   request.rotate_bytes = options_.rotate_bytes;
   request.workload = workloads_[i];
   Reply reply = worker_.ask(request, limits_.load_seconds);
-  if (reply.outcome != Outcome::kMeasured && reply.outcome != Outcome::kRefused) reply.outcome = Outcome::kNotMeasured;
+  if (reply.outcome != Outcome::kMeasured && reply.outcome != Outcome::kDeclined) reply.outcome = Outcome::kNotMeasured;
   const bool loaded = settle(i, reply);
   entrant.generation = loaded ? worker_.generation() : -1;
   return loaded;

@@ -53,7 +53,8 @@ Reply WorkerClient::ask(const Request& request, double seconds) {
     process_.reset();
     return {Outcome::kCrashed, answer->error, {}};
   }
-  if (!answer->error.empty()) return {answer->exhausted ? Outcome::kNotMeasured : Outcome::kRefused, answer->error, {}};
+  if (!answer->error.empty())
+    return {answer->exhausted ? Outcome::kNotMeasured : Outcome::kDeclined, answer->error, {}};
   return {Outcome::kMeasured, "", std::move(*answer)};
 }
 

@@ -62,7 +62,7 @@ std::string tensor_name(const OpCall& call, const std::string& suffix) {
 
 Expr read(const te::Tensor& t, Exprs indices) { return cast(math_type(t.type), t(std::move(indices))); }
 
-Product product_of(const OpCall& call) {
+MultiplyFn product_of(const OpCall& call) {
   if (!call.node.has_attr("operands")) return [](const Expr& a, const Expr& b) { return a * b; };
   require(call, call.node.string_attr("operands") == "tf32" && call.inputs[0].type == DataType::f32(),
           "operands {} as '{}', expected f32 as 'tf32'", to_string(call.inputs[0]), call.node.string_attr("operands"));

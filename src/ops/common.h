@@ -52,9 +52,9 @@ std::string tensor_name(const OpCall& call, const std::string& suffix = "");
 /// Element of `t` at `indices`, in its math type.
 Expr read(const te::Tensor& t, Exprs indices);
 /// What a contraction sums: of two operands' elements.
-using Product = std::function<Expr(const Expr& a, const Expr& b)>;
+using MultiplyFn = std::function<Expr(const Expr& a, const Expr& b)>;
 /// Attribute `operands` of a product of f32: "tf32", as which both are multiplied (expr/tf32.h), or absent.
-Product product_of(const OpCall& call);
+MultiplyFn product_of(const OpCall& call);
 /// The elements of operand `x` as that product takes them; `rounded` holds them where they are not x's own.
 const std::vector<double>& multiplied(const OpCall& call, const RefTensor& x, std::vector<double>& rounded);
 /// Indices into a tensor of shape `in` for the indices `i` of a tensor it is broadcast to (numpy's rule).

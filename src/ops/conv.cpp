@@ -32,7 +32,7 @@ Conv conv_of(const OpCall& call) {
 
 // The contraction: x is padded, both operands are read in their math types.
 te::Tensor te_contraction(te::Builder& builder, const std::string& name, const Conv& conv, const Tensors& operands,
-                          const std::vector<int64_t>& offset, const Product& product) {
+                          const std::vector<int64_t>& offset, const MultiplyFn& product) {
   Shape reduce_shape = conv.window.kernel;
   const Channels& c = conv.channels;
   if (!c.depthwise()) reduce_shape.insert(reduce_shape.begin(), c.each());

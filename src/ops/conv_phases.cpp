@@ -1,14 +1,14 @@
-// conv_phases(x [N, C, in..], w [OC, C / group, phases.., taps..], [bias [OC]]), one to three spatial axes, float: a
-// convolution whose result interleaves phases, each with filters of its own. Position o = q * phases + r of phase r is
+// conv_phases(x [N, C, in..], w [OC, C / group, phases.., positions..], [bias [OC]]), one to three spatial axes, float:
+// a convolution whose result interleaves phases, each with filters of its own. Position o = q * phases + r, of phase r:
 //   y[n, oc, o] = bias[oc] + sum over ic, t < counts[r] of x[n, g * C / group + ic, q + starts[r] + t * spacing]
 //                                                          * w[oc, ic, r, t],  g = oc / (OC / group)
 // along every spatial axis; x is 0 outside. A transposed convolution of stride s is one of s phases
 // (transform/rewrite/split_phases.cpp makes them).
 // Attributes: extents (of q, one for each spatial axis: y has extents[d] * phases[d] positions), spacing (likewise),
-// starts and counts (one for each phase of each axis, axis by axis; counts between 0 and the taps that w has).
+// starts and counts (one for each phase of each axis, axis by axis; counts between 0 and the filter positions of w).
 // te: `pad` (when something outside of x is read), a sum of products under the condition t < counts[r] where phases
-// differ in their number of taps, then bias and rounding. The sum divides the spatial axes by their phases, which makes
-// two axes of each (te/split_axes.h).
+// differ in their number of filter positions, then bias and rounding. The sum divides the spatial axes by their phases,
+// which makes two axes of each (te/split_axes.h).
 #include <algorithm>
 
 #include "ops/families.h"
@@ -21,7 +21,7 @@ using Ints = std::vector<int64_t>;
 
 // Of one spatial axis.
 struct PhaseAxis {
-  int64_t in = 0, extent = 0, phases = 0, taps = 0, spacing = 0;
+  int64_t in = 0, extent = 0, phases = 0, positions = 0, spacing = 0;
   Ints starts, counts;  // by phase
   int64_t out() const { return extent * phases; }
 
@@ -50,11 +50,12 @@ struct Phases {
 };
 
 void check_axis(const OpCall& call, const PhaseAxis& axis) {
-  require(call, axis.in > 0 && axis.extent > 0 && axis.phases > 0 && axis.taps > 0 && axis.spacing > 0,
-          "input {}, extent {}, {} phases, {} taps, spacing {}", axis.in, axis.extent, axis.phases, axis.taps,
-          axis.spacing);
+  require(call, axis.in > 0 && axis.extent > 0 && axis.phases > 0 && axis.positions > 0 && axis.spacing > 0,
+          "input {}, extent {}, {} phases, {} filter positions, spacing {}", axis.in, axis.extent, axis.phases,
+          axis.positions, axis.spacing);
   for (const int64_t count : axis.counts)
-    require(call, count >= 0 && count <= axis.taps, "a phase of {} taps, the weights have {}", count, axis.taps);
+    require(call, count >= 0 && count <= axis.positions, "a phase of {} filter positions, the weights have {}", count,
+            axis.positions);
 }
 
 Phases phases_of(const OpCall& call) {
@@ -107,14 +108,14 @@ Tensors te_phases(const OpCall& call, te::Builder& builder, const Tensors& input
   if (!p.channels.depthwise()) reduce_shape.push_back(p.channels.each());
   const size_t first = reduce_shape.size();
   for (const PhaseAxis& axis : p.axes) {
-    reduce_shape.push_back(axis.taps);
+    reduce_shape.push_back(axis.positions);
     halos.push_back(axis.halo());
   }
   Ints offset;
   const te::Tensor x = pad_around(call, builder, inputs[0], halos, imm(inputs[0].type, 0), &offset);
   const auto product = [&](const Exprs& i, const Exprs& r) {
     const Expr ic = first == 0 ? Expr(0) : r[0];
-    Exprs at_x{i[0], p.channels.input(i[1], ic)}, at_w{i[1], ic}, taps, conditions;
+    Exprs at_x{i[0], p.channels.input(i[1], ic)}, at_w{i[1], ic}, positions, conditions;
     for (size_t d = 0; d < p.rank(); ++d) {
       const PhaseAxis& axis = p.axes[d];
       const Expr q = axis.phases == 1 ? i[2 + d] : axis.extent == 1 ? Expr(0) : floor_div(i[2 + d], Expr(axis.phases));
@@ -124,11 +125,11 @@ Tensors te_phases(const OpCall& call, te::Builder& builder, const Tensors& input
       const Expr& t = r[first + d];
       at_x.push_back(q + tabulated(axis.starts, phase) + t * Expr(axis.spacing) + Expr(offset[d]));
       at_w.push_back(phase);
-      taps.push_back(t);
-      if (std::ranges::any_of(axis.counts, [&](int64_t count) { return count < axis.taps; }))
+      positions.push_back(t);
+      if (std::ranges::any_of(axis.counts, [&](int64_t count) { return count < axis.positions; }))
         conditions.push_back(t < tabulated(axis.counts, phase));
     }
-    const Expr term = read(x, at_x) * read(inputs[1], joined(at_w, taps));
+    const Expr term = read(x, at_x) * read(inputs[1], joined(at_w, positions));
     return conditions.empty() ? term : select(all_of(conditions), term, imm(term.type(), 0));
   };
   const te::Tensor sum = builder.reduce(sum_name(call), p.out_shape(), reduce_shape, te::CombinerKind::kSum, product);
@@ -139,9 +140,9 @@ constexpr auto infer = infer_conv<phases_of>;
 
 // ---- Reference.
 
-// One term of an axis: output position o reads input position `from` with filter element (phase, tap).
+// One term of an axis: output position o reads input position `from` with filter element (phase, position).
 struct Term {
-  int64_t from, phase, tap;
+  int64_t from, phase, position;
 };
 
 // For every output position of an axis the terms whose input position exists.
@@ -162,21 +163,21 @@ std::vector<std::pair<int64_t, int64_t>> products_of(const Phases& p,
                                                      const std::vector<std::vector<std::vector<Term>>>& terms,
                                                      const Ints& position) {
   std::vector<std::pair<int64_t, int64_t>> phases{{0, 0}};
-  std::vector<int64_t> taps{0};
+  std::vector<int64_t> positions{0};
   for (size_t d = 0; d < p.rank(); ++d) {
     std::vector<std::pair<int64_t, int64_t>> next;
-    std::vector<int64_t> next_taps;
+    std::vector<int64_t> next_positions;
     for (size_t k = 0; k < phases.size(); ++k) {
       for (const Term& term : terms[d][position[d]]) {
         next.emplace_back(phases[k].first * p.axes[d].in + term.from, phases[k].second * p.axes[d].phases + term.phase);
-        next_taps.push_back(taps[k] * p.axes[d].taps + term.tap);
+        next_positions.push_back(positions[k] * p.axes[d].positions + term.position);
       }
     }
     phases = std::move(next);
-    taps = std::move(next_taps);
+    positions = std::move(next_positions);
   }
-  const int64_t filter_taps = num_elements(mapped(p.axes, &PhaseAxis::taps));
-  for (size_t k = 0; k < phases.size(); ++k) phases[k].second = phases[k].second * filter_taps + taps[k];
+  const int64_t filter_positions = num_elements(mapped(p.axes, &PhaseAxis::positions));
+  for (size_t k = 0; k < phases.size(); ++k) phases[k].second = phases[k].second * filter_positions + positions[k];
   return phases;
 }
 
@@ -187,7 +188,7 @@ void reference(const OpCall& call, Refs inputs, RefTensor& y) {
   std::vector<std::vector<std::vector<Term>>> terms;
   for (const PhaseAxis& axis : p.axes) {
     in_area *= axis.in;
-    filter *= axis.phases * axis.taps;
+    filter *= axis.phases * axis.positions;
     out.push_back(axis.out());
     terms.push_back(terms_of(axis));
   }

@@ -92,8 +92,8 @@ Tensors te_transposed(const OpCall& call, te::Builder& builder, const Tensors& i
 
 constexpr auto infer = infer_conv<transposed_of>;
 
-// out[i * stride - pad_begin + k * dilation] += weight * x[i] over all i, for one tap k of the kernel.
-void add_tap(const Transposed& t, const std::vector<int64_t>& k, double weight, const double* x, double* out) {
+// out[i * stride - pad_begin + k * dilation] += weight * x[i] over all i, for one filter position k of the kernel.
+void add_position(const Transposed& t, const std::vector<int64_t>& k, double weight, const double* x, double* out) {
   const size_t last = t.rank() - 1;
   const int64_t shift = k[last] * t.dilations[last] - t.pad_begin[last];
   for_each_index(Shape(t.in.begin(), t.in.end() - 1), [&](const std::vector<int64_t>& row) {
@@ -118,17 +118,17 @@ void reference(const OpCall& call, Refs inputs, RefTensor& y) {
   const Transposed t = transposed_of(call);
   const auto& [batch, group, channels, out_channels] = t.channels;
   const int64_t each = t.channels.each(), out_each = t.channels.out_each();
-  const int64_t in_area = num_elements(t.in), out_area = num_elements(t.out), taps = num_elements(t.kernel);
+  const int64_t in_area = num_elements(t.in), out_area = num_elements(t.out), positions = num_elements(t.kernel);
   const auto add_channel = [&](int64_t n, int64_t oc) {
     double* out = y.floats.data() + (n * out_channels + oc) * out_area;
     for (int64_t c = 0; c < each; ++c) {
       const int64_t ic = oc / out_each * each + c;
-      const double* weight = inputs[1].floats.data() + (ic * out_each + oc % out_each) * taps;
+      const double* weight = inputs[1].floats.data() + (ic * out_each + oc % out_each) * positions;
       const double* x = inputs[0].floats.data() + (n * channels + ic) * in_area;
-      for_each_index(t.kernel, [&](const std::vector<int64_t>& k) { add_tap(t, k, *weight++, x, out); });
+      for_each_index(t.kernel, [&](const std::vector<int64_t>& k) { add_position(t, k, *weight++, x, out); });
     }
   };
-  parallel_ranges(batch * out_channels, each * taps * in_area, [&](int64_t begin, int64_t end) {
+  parallel_ranges(batch * out_channels, each * positions * in_area, [&](int64_t begin, int64_t end) {
     for (int64_t k = begin; k < end; ++k) add_channel(k / out_channels, k % out_channels);
   });
   add_bias(call, inputs, y);

@@ -54,7 +54,7 @@ Types infer(const OpCall& call) {
 
 // The plain sum of products of the two operands (their own shapes).
 te::Tensor te_product(te::Builder& builder, const std::string& name, const MatMul& mm, const Tensors& operands,
-                      const Product& product) {
+                      const MultiplyFn& product) {
   const te::Tensor& a = operands[0];
   const te::Tensor& b = operands[1];
   return builder.reduce(name, mm.out_shape(), {mm.k}, te::CombinerKind::kSum, [&](const Exprs& i, const Exprs& r) {

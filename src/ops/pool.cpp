@@ -220,14 +220,14 @@ int64_t reported_index(const OpCall& call, const Window& window, int64_t base, i
 }
 
 struct Cell {
-  int64_t base;                      // offset of the channel in x
-  int64_t out;                       // offset in y
-  const std::vector<int64_t>& taps;  // offsets in the channel, -1 in padding
+  int64_t base;                         // offset of the channel in x
+  int64_t out;                          // offset in y
+  const std::vector<int64_t>& offsets;  // offsets in the channel, -1 in padding
 };
 
 void reduce_max(const OpCall& call, const Window& window, const RefTensor& x, const Cell& cell,
                 std::vector<RefTensor>& y) {
-  const int64_t best = argmax_of(x, cell.base, cell.taps);
+  const int64_t best = argmax_of(x, cell.base, cell.offsets);
   if (x.is_float()) {
     y[0].floats[cell.out] = best < 0 ? -std::numeric_limits<double>::infinity() : x.floats[cell.base + best];
   } else {
@@ -245,19 +245,19 @@ std::vector<RefTensor> reference(const OpCall& call, Refs inputs) {
   const int64_t area = num_elements(window.in), positions = num_elements(window.out);
   int64_t at = 0;
   for_each_index(window.out, [&](const std::vector<int64_t>& position) {
-    const std::vector<int64_t> taps = window_offsets(window, position);
+    const std::vector<int64_t> offsets = window_offsets(window, position);
     const auto count = static_cast<double>(count_of(call, window, position));
     for (int64_t channel = 0; channel < x.type.shape[0] * x.type.shape[1]; ++channel) {
-      const Cell cell{channel * area, channel * positions + at, taps};
+      const Cell cell{channel * area, channel * positions + at, offsets};
       if (kind == Kind::kMax) {
         reduce_max(call, window, x, cell, y);
         continue;
       }
       double sum = 0;
-      for (int64_t tap : taps)
-        sum += tap < 0                  ? 0
-               : kind == Kind::kAverage ? x.floats[cell.base + tap]
-                                        : std::pow(std::fabs(x.floats[cell.base + tap]), p);
+      for (int64_t offset : offsets)
+        sum += offset < 0               ? 0
+               : kind == Kind::kAverage ? x.floats[cell.base + offset]
+                                        : std::pow(std::fabs(x.floats[cell.base + offset]), p);
       y[0].floats[cell.out] = kind == Kind::kAverage ? sum / count : std::pow(sum, 1 / p);
     }
     ++at;

@@ -6,14 +6,14 @@
 namespace tw::ops {
 namespace {
 
-// What `count` windows read of the channels of one group: panel[(ic * taps + tap) * kPanel + j].
+// What `count` windows read of the channels of one group: panel[(ic * positions + position) * kPanel + j].
 void gather_windows(const double* channels, int64_t channel_count, int64_t area,
                     const std::vector<std::vector<int64_t>>& windows, double* panel) {
-  const size_t taps = windows[0].size();
+  const size_t positions = windows[0].size();
   for (int64_t ic = 0; ic < channel_count; ++ic) {
-    for (size_t tap = 0; tap < taps; ++tap, panel += kPanel) {
+    for (size_t position = 0; position < positions; ++position, panel += kPanel) {
       for (size_t j = 0; j < windows.size(); ++j)
-        panel[j] = windows[j][tap] < 0 ? 0 : channels[ic * area + windows[j][tap]];
+        panel[j] = windows[j][position] < 0 ? 0 : channels[ic * area + windows[j][position]];
     }
   }
 }

@@ -124,7 +124,7 @@ Shape winograd_weights_shape(const Shape& w, int64_t m) {
   return u;
 }
 
-// For one (tap, channel) after the other, all output channels together: rows of u are contiguous along them.
+// For one (position, channel) after the other, all output channels together: rows of u are contiguous along them.
 void transform_winograd_weights(const Shape& w_shape, int64_t m, const float* w, float* u) {
   const Winograd& matrices = winograd(m);
   const int64_t n = matrices.points();

@@ -61,13 +61,13 @@ inline constexpr size_t kWinogradX = 0, kWinogradTransformed = 1, kWinogradKerne
 /// The sizes of the weights w [OC, C, (KD,) 3, 3] of each channel: root mean squares over the largest of them.
 std::vector<float> winograd_scales(const Shape& w_shape, const float* w);
 
-/// Whether kernels are as even as tiles must be: finite, far from overflow, and those taps that an output at an edge
-/// does not multiply by padding hold 1/kWinogradSpread of each output channel's energy.
+/// Whether kernels are as even as tiles must be: finite, far from overflow, and those filter positions that an output
+/// at an edge does not multiply by padding hold 1/kWinogradSpread of each output channel's energy.
 bool suits_winograd(const Shape& w_shape, const float* w);
 
 /// For a call of winograd_conv, what multiplies u * sqrt(9 C) in the bound of the error of each output element: of an
-/// even tile winograd_growth(m) * the sum over channels (and depth taps) of max|d| over the tile's inputs times the sum
-/// of |w| over the kernel; of an uneven one direct_magnitude, the sum of |x w|.
+/// even tile winograd_growth(m) * the sum over channels (and depth positions) of max|d| over the tile's inputs times
+/// the sum of |w| over the kernel; of an uneven one direct_magnitude, the sum of |x w|.
 std::vector<double> winograd_magnitude(const graph::OpCall& call, std::span<const graph::RefTensor> inputs);
 std::vector<double> direct_magnitude(const graph::OpCall& call, std::span<const graph::RefTensor> inputs);
 

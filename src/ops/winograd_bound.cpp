@@ -96,7 +96,7 @@ std::vector<double> absolute(const std::vector<double>& x) {
   return out;
 }
 
-// Sums over kernels, [oc, c, (tap)].
+// Sums over kernels, [oc, c, (position)].
 std::vector<double> kernel_sums(const std::vector<double>& kernels) {
   std::vector<double> sums(kernels.size() / 9, 0.0);
   for (size_t i = 0; i < kernels.size(); ++i) sums[i / 9] += std::fabs(kernels[i]);

@@ -8,7 +8,7 @@
 // Attributes: m, strides, dilations, pads as conv; stride and dilation of the last two axes are 1.
 // te, for the tile t of m x m output points of one image (or of one depth):
 //   V[p, q, n, (z,) t, c] = (B^T d B)[p, q], d the (m + 2) x (m + 2) inputs of the tile in channel c (depth z)
-//   M[p, q, n, (o,) t, oc] = sum over c, (depth tap) of V[p, q, n, (z of o and tap,) t, c] * U[p, q, (tap,) c, oc]
+//   M[p, q, n, (o,) t, oc] = sum over c, (depth position r) of V[p, q, n, (z of o and r,) t, c] * U[p, q, (r,) c, oc]
 //   y = A^T M A for each tile that is not uneven, the direct sum for others (ops/winograd_uneven.cpp), plus bias
 // Both transforms take two steps, along rows and along columns. NaN and infinities reach the outputs that read them.
 #include "ops/families.h"

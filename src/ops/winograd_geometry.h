@@ -20,9 +20,9 @@ struct WinogradConv {
   Channels all_channels() const { return {batch, 1, channels, out_channels}; }
   /// Depths of the input and its padding that some output reads.
   int64_t depths() const { return (window.out[0] - 1) * window.strides[0] + window.dilated_kernel(0); }
-  /// The depth among them that output depth `o` reads by `tap`.
-  Expr depth(const Expr& o, const Expr& tap) const {
-    return o * Expr(window.strides[0]) + tap * Expr(window.dilations[0]);
+  /// The depth among them that output depth `o` reads by `position`.
+  Expr depth(const Expr& o, const Expr& position) const {
+    return o * Expr(window.strides[0]) + position * Expr(window.dilations[0]);
   }
   /// Rows and columns of cells: squares of 2 x 2 inputs, the first ones where the first tile begins.
   int64_t cells_high() const { return tiles_high() * m / 2 + 1; }

@@ -76,9 +76,9 @@ te::Tensor te_uneven(const OpCall& call, te::Builder& builder, const WinogradCon
   const size_t tile = shape.size() - 2;
   const auto cell = [&](const Exprs& i, int64_t row, int64_t column) {
     Expr sum;
-    for (int64_t tap = 0; tap < (conv.deep() ? conv.window.kernel[0] : 1); ++tap) {
+    for (int64_t position = 0; position < (conv.deep() ? conv.window.kernel[0] : 1); ++position) {
       Exprs at{i[0]};
-      if (conv.deep()) at.push_back(conv.depth(i[1], Expr(tap)));
+      if (conv.deep()) at.push_back(conv.depth(i[1], Expr(position)));
       at.push_back(i[tile] * Expr(conv.m / 2) + Expr(row));
       at.push_back(i[tile + 1] * Expr(conv.m / 2) + Expr(column));
       sum = sum ? sum + energies(at) : energies(at);
@@ -138,21 +138,21 @@ std::vector<float> winograd_scales(const Shape& w_shape, const float* w) {
   return scales;
 }
 
-// Sums of squares over the four squares of 2 x 2 taps: outputs at an edge multiply the others by padding.
+// Sums of squares over the four squares of 2 x 2 filter positions: outputs at an edge multiply the others by padding.
 bool suits_winograd(const Shape& w_shape, const float* w) {
   constexpr double kLargest = 0x1p40;  // far from where a sum of products of even tiles overflows
   const int64_t each = num_elements(w_shape) / std::max<int64_t>(1, w_shape[0]);
   for (int64_t oc = 0; oc < w_shape[0]; ++oc) {
-    double taps[9] = {};
+    double squares[9] = {};
     for (int64_t i = 0; i < each; ++i) {
       const double x = w[oc * each + i];
       if (!(std::fabs(x) <= kLargest)) return false;
-      taps[i % 9] += x * x;
+      squares[i % 9] += x * x;
     }
     double total = 0;
-    for (const double x : taps) total += x;
+    for (const double x : squares) total += x;
     for (const int corner : {0, 1, 3, 4}) {
-      const double square = taps[corner] + taps[corner + 1] + taps[corner + 3] + taps[corner + 4];
+      const double square = squares[corner] + squares[corner + 1] + squares[corner + 3] + squares[corner + 4];
       if (total > kWinogradSpread * square) return false;
     }
   }

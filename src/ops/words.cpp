@@ -177,7 +177,7 @@ WordFormat word_format(const OpCall& call) {
   return *format;
 }
 
-Product product_of_words(const OpCall& call) {
+MultiplyFn product_of_words(const OpCall& call) {
   return [format = word_format(call)](const Expr& a, const Expr& b) { return word_product(format, a, b); };
 }
 

@@ -10,7 +10,7 @@ namespace tw::ops {
 
 WordFormat word_format(const OpCall& call);
 /// The product of two words in the call's format.
-Product product_of_words(const OpCall& call);
+MultiplyFn product_of_words(const OpCall& call);
 
 /// The tensor of `type` that holds `sums`; integers wrap.
 RefTensor of_sums(const TensorType& type, std::vector<double> sums);

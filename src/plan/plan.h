@@ -1,6 +1,6 @@
 // The decision record of a compiled model: how its values are stored, for each group its implementation and the storage
-// of its constants, with the other candidates and why they lost, and the figures of the machine that all this was
-// decided by. Compiled once more with its plan a model becomes the same code, whatever the machine's figures and the
+// of its constants, with the other candidates and why they lost, and the machine parameters that all this was
+// decided by. Compiled once more with its plan a model becomes the same code, whatever the machine parameters and the
 // compiler's cost models say by then. Graph passes that only rewrite are no decisions: they run again, and a plan's
 // groups are found by what they compute.
 #pragma once
@@ -54,7 +54,7 @@ struct EntryPlan {
   std::string target = {};               // "cpu:x86-64-v4"
   std::vector<PassVariant> passes = {};  // what was measured of them
   ValueLayouts layouts = {};             // of the graph's values
-  std::string machine = {};              // of the target: its figures, one line of JSON (driver/machine/figures_file.h)
+  std::string machine = {};              // the machine parameters, a line of JSON (driver/machine/parameters_file.h)
   Reasons reasons = {};                  // of its groups and layouts; a replay makes them anew
   friend bool operator==(const EntryPlan&, const EntryPlan&) = default;
 };

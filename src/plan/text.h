@@ -6,7 +6,7 @@
 namespace tw::plan {
 
 inline constexpr std::string_view kHeader = "tilewright plan 2", kChosen = "chosen";
-/// Of plans without layouts of values, figures of the machine and contents of groups.
+/// Of plans without layouts of values, machine parameters and contents of groups.
 inline constexpr std::string_view kHeaderOfFirst = "tilewright plan 1";
 
 /// `text` as one line: ends of lines and backslashes behind a backslash; and back.

@@ -1,6 +1,6 @@
 // The primitive kMatrices: a sum of products as the product of two matrices, whatever the indices of its operands. Of a
 // convolution the left one is what im2col gathers (Chellapilla, Puri, Simard 2006); it is a stage, so that a schedule
-// decides where its elements lie and for how long.
+// decides where its elements are stored and for how long.
 #include <algorithm>
 
 #include "expr/affine.h"
@@ -46,9 +46,9 @@ struct Digits {
 };
 
 // A reduction axis by which the left operand moves as by its last axis of rows.
-struct Taps {
+struct FilterPositions {
   te::Axis axis;
-  int64_t distance = 1;  // in lines, between a tap and the next
+  int64_t distance = 1;  // in lines, between a filter position and the next
 
   int64_t halo() const { return (axis.extent - 1) * distance; }
 };
@@ -56,7 +56,7 @@ struct Taps {
 struct Roles {
   Digits rows, columns, steps;
   std::optional<Digits> batch;
-  std::optional<Taps> taps;
+  std::optional<FilterPositions> positions;
   int64_t right_steps = 0;  // that the right operand's tensor has: zeros behind those of the sum
 };
 
@@ -84,9 +84,9 @@ Roles roles_of(const te::Compute& c, const Primitive& p) {
   roles.right_steps = std::max(roles.steps.extent(), p.factors.size() > 3 ? p.factors[3] : 0);
   if (p.loops.size() > 3) roles.batch = take_digits(p.loops[3], axes, 1);
   if (!p.option.empty()) {
-    const Digits taps = take_digits(p.option, reductions, 1);
-    if (taps.axes.size() > 1) throw UserError(fmt::format("the taps of {} are of one axis", c.name()));
-    roles.taps = Taps{taps.axes.front()};
+    const Digits positions = take_digits(p.option, reductions, 1);
+    if (positions.axes.size() > 1) throw UserError(fmt::format("the filter positions of {} are of one axis", c.name()));
+    roles.positions = FilterPositions{positions.axes.front()};
   }
   if (!axes.empty() || !reductions.empty()) throw UserError(fmt::format("some axes of {} have no role", c.name()));
   return roles;
@@ -118,21 +118,21 @@ te::Tensor over(const std::string& name, DataType type, const std::vector<te::Ax
   return {name, type, te::shape_of(axes)};
 }
 
-// Finds by how many rows of x, the last axis of rows, the left operand moves from tap to tap, and has x go on to where
-// the last tap reads.
-void place_taps(Roles& roles, const Expr& left, const Expr& condition) {
+// Finds by how many rows of x, the last axis of rows, the left operand moves from one filter position to the next, and
+// has x go on to where the last filter position reads.
+void place_positions(Roles& roles, const Expr& left, const Expr& condition) {
   te::Axis& x = roles.rows.axes.back();
-  Taps& taps = *roles.taps;
+  FilterPositions& positions = *roles.positions;
   visit(left, [&](const Expr& e) {
-    if (e.op() == Op::kLoad) taps.distance = te::tap_distance(e, x.name, taps.axis.name);
+    if (e.op() == Op::kLoad) positions.distance = te::position_distance(e, x.name, positions.axis.name);
   });
   const Analyzer ranges;
-  const Expr at_first = substitute(left, {{taps.axis.name, int_imm(0)}});
-  const Expr moved = substitute(at_first, {{x.name, x.var() + taps.axis.var() * int_imm(taps.distance)}});
-  const bool overlaps = taps.distance > 0 && equal(ranges.simplify(moved), ranges.simplify(left));
-  if (!overlaps || (condition && uses_var(condition, taps.axis.name)))
-    throw UserError(fmt::format("the left operand does not move by {} as by {}", taps.axis.name, x.name));
-  x.extent += taps.halo();
+  const Expr at_first = substitute(left, {{positions.axis.name, int_imm(0)}});
+  const Expr moved = substitute(at_first, {{x.name, x.var() + positions.axis.var() * int_imm(positions.distance)}});
+  const bool overlaps = positions.distance > 0 && equal(ranges.simplify(moved), ranges.simplify(left));
+  if (!overlaps || (condition && uses_var(condition, positions.axis.name)))
+    throw UserError(fmt::format("the left operand does not move by {} as by {}", positions.axis.name, x.name));
+  x.extent += positions.halo();
 }
 
 // Up to which value of `axis` what `e` reads is there: `known`, or more where its tensor goes on.
@@ -172,9 +172,9 @@ te::Compute matrix(const te::Program& program, const std::string& name, const Ro
   };
   const bool left = &lines == &roles.rows;
   if (roles.batch) add(*roles.batch);
-  if (roles.taps && left) values[roles.taps->axis.name] = int_imm(0);
-  if (roles.taps && !left) add(Digits{{roles.taps->axis}});
-  add(lines, roles.taps && left ? roles.taps->halo() : 0);
+  if (roles.positions && left) values[roles.positions->axis.name] = int_imm(0);
+  if (roles.positions && !left) add(Digits{{roles.positions->axis}});
+  add(lines, roles.positions && left ? roles.positions->halo() : 0);
   const std::string step = add(roles.steps);
   const Expr value = substitute(stored(operand), values);
   Expr guard;
@@ -200,11 +200,11 @@ te::Compute product(const te::Compute& sum, const Roles& roles, const te::Comput
   out.reduce_axes = {{"r0", lhs.axes.back().extent}};
   Expr at_row = out.axes[row].var();
   std::vector<Expr> at_column;
-  if (roles.taps) {
-    const te::Axis taps{"r1", roles.taps->axis.extent};
-    out.reduce_axes.push_back(taps);
-    at_row = at_row + taps.var() * int_imm(roles.taps->distance);
-    at_column.push_back(taps.var());
+  if (roles.positions) {
+    const te::Axis positions{"r1", roles.positions->axis.extent};
+    out.reduce_axes.push_back(positions);
+    at_row = at_row + positions.var() * int_imm(roles.positions->distance);
+    at_column.push_back(positions.var());
   }
   at_column.push_back(out.axes.back().var());
   out.combiner = sum.combiner;
@@ -241,7 +241,7 @@ void apply_matrices(State& state, const Primitive& p) {
     throw UserError(fmt::format("an operand of {} uses both rows and columns", p.stage));
   if (condition && (roles.columns.used_by(condition) || roles.rows.used_by(condition)))
     throw UserError(fmt::format("which products {} sums depends on its rows or columns", p.stage));
-  if (roles.taps) place_taps(roles, left, condition);
+  if (roles.positions) place_positions(roles, left, condition);
 
   te::Compute lhs = matrix(program, p.stage + ".lhs", roles, roles.rows, left, condition);
   te::Compute rhs = matrix(program, p.stage + ".rhs", roles, roles.columns, right, Expr());

@@ -338,7 +338,7 @@ constexpr Row kRows[] = {
 
 const Row& row_of(const Primitive& p) { return kRows[static_cast<size_t>(p.kind)]; }
 
-// Schedules come from plan files too: what they lack is said here once.
+// Schedules come from plan files too: what they lack is reported here.
 void check_form(const Primitive& p) {
   constexpr int64_t kMaxPoints = int64_t{1} << 40;  // of all factors together: products stay far from overflow
   const Row& row = row_of(p);

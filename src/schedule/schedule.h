@@ -24,7 +24,7 @@ enum class PrimitiveKind : uint8_t {
                 // factors [cluster]: so many neighbours of them run at the same time
                 // factors [1, units, together]: a block on each unit walks over them (loop::Kernel::units)
   kInline,      // the stage's body replaces its reads
-  kComputeAt,   // loops [consumer, l], option scope: computed inside loop l of stage `consumer`, as far as read there;
+  kComputeAt,   // loops [consumer, l], option scope: computed inside loop l of stage `consumer`, the region read there;
                 // factors [pad]: rows of the local buffer are `pad` elements longer, so that columns meet other banks
   kCacheRead,   // stage names a tensor, loops its readers (all when empty): they read the copy "<tensor>.cache",
                 // a second one of the tensor "<tensor>.cache2"; factors [n]: only the n-th read, from 1, of those in
@@ -45,10 +45,11 @@ enum class PrimitiveKind : uint8_t {
                // over the steps becomes that of the matrices "s.lhs" [batch, rows, steps] and "s.rhs" [batch, columns,
                // steps], with zeros up to multiples of factors [rows, columns, steps], summed in "s.acc"; "s" picks
                // its elements. A fourth factor says up to which step the right operand's tensor has zeros itself: they
-               // are read there, as are columns that it has beyond those of the sum. Option taps, a reduction axis t by
-               // which the left operand moves as by its last axis x of rows: its line i at tap t is its line i + t * d
-               // at tap 0, which "s.lhs" holds for all of them. Rows are counted as if x went on to where the last tap
-               // reads; "s.rhs" is [batch, taps, columns, steps].
+               // are read there, as are columns that it has beyond those of the sum. The option, if any, names the
+               // reduction axis t of a window's filter positions by which the left operand moves as by its last axis x
+               // of rows: its line i at position t is its line i + t * d at position 0, which "s.lhs" holds for all of
+               // them. Rows are counted as if x went on to where the last position reads; "s.rhs" is [batch, positions,
+               // columns, steps].
   kWriteAt,    // loops [consumer, l]: the stage, an output that copies a tensor point by point, is stored inside loop
                // l of stage `consumer`: as far as others read the tensor there, or else at the values of the
                // consumer's first axes. No element may be stored twice.
@@ -130,8 +131,8 @@ class Schedule {
     return add({kImplement, stage, {}, {}, {}, std::move(implementation)});
   }
   Schedule& matrices(const std::string& stage, std::vector<std::string> roles, std::vector<int64_t> multiples,
-                     const std::string& taps = "") {
-    return add({kMatrices, stage, std::move(roles), std::move(multiples), taps});
+                     const std::string& positions = "") {
+    return add({kMatrices, stage, std::move(roles), std::move(multiples), positions});
   }
 
   Schedule& branch(const std::string& stage, const std::string& loop) { return add({kBranch, stage, {loop}}); }

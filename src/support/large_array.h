@@ -9,7 +9,7 @@
 
 namespace tw {
 
-/// Elements are not set to zero, and lie in huge pages where the system has some for us.
+/// Elements are not set to zero, and are stored in huge pages where the system has some for us.
 template <typename T>
 struct LargeAllocator {
   using value_type = T;

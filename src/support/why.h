@@ -22,11 +22,11 @@ Why because(std::string_view rule, fmt::format_string<Args...> format, Args&&...
   return {std::string(rule), fmt::format(format, std::forward<Args>(args)...), {}};
 }
 
-/// The name of the rule that allows something, or why another one refuses it.
+/// The name of the rule that allows something, or why another one declines.
 class [[nodiscard]] RuleResult {
  public:
   RuleResult(std::string_view rule) : state_(rule) {}  // a name that lives as long as the program
-  RuleResult(Why refusal) : state_(std::move(refusal)) {}
+  RuleResult(Why why) : state_(std::move(why)) {}
   bool ok() const { return state_.index() == 0; }
   std::string_view operator*() const { return std::get<0>(state_); }
   const Why& why() const { return std::get<1>(state_); }

@@ -19,7 +19,7 @@ enum class Indices : uint8_t { kSimple, kComposed };
 /// Rebuilds `program` so that every tensor named in `layouts` has its storage shape: loops of a producing compute run
 /// over the new shape with the old axis variables replaced through the inverse sequence; every access goes through the
 /// tensor's own sequence; reduction axes stay. Inputs named in `layouts` become placeholders of their storage shape.
-/// Div and mod are simplified as far as possible; an element-wise read between tensors of one layout becomes
+/// Div and mod are simplified where possible; an element-wise read between tensors of one layout becomes
 /// the identity. All outputs of one compute must have one layout. Computes that nothing reads are left out.
 ///
 /// Padding of a produced tensor. Element-wise: select(inside, body, fill). Reduction whose reads stay in bounds over

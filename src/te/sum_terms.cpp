@@ -55,12 +55,12 @@ bool uses_axis(const Expr& read, const std::string& axis) {
   return std::any_of(read->args.begin(), read->args.end(), [&](const Expr& index) { return uses_var(index, axis); });
 }
 
-int64_t tap_distance(const Expr& read, const std::string& pixel, const std::string& tap) {
+int64_t position_distance(const Expr& read, const std::string& pixel, const std::string& position) {
   int64_t distance = 0;
   for (const Expr& index : read->args) {
-    if (!uses_var(index, tap)) continue;
+    if (!uses_var(index, position)) continue;
     if (distance != 0 || coefficient_of(index, pixel) != 1) return 0;
-    distance = coefficient_of(index, tap).value_or(0);
+    distance = coefficient_of(index, position).value_or(0);
   }
   return std::max<int64_t>(0, distance);
 }

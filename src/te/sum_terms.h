@@ -26,8 +26,8 @@ Expr summed_term(const Expr& body);
 
 /// The dimension of `read` whose index is exactly `axis`, or -1.
 int dim_of_axis(const Expr& read, const std::string& axis);
-/// By how many points of `pixel` `read` moves from a turn of `tap` to the next; 0: otherwise than along that axis.
-int64_t tap_distance(const Expr& read, const std::string& pixel, const std::string& tap);
+/// By how many points of `pixel` `read` moves from a turn of `position` to the next; 0: otherwise than along that axis.
+int64_t position_distance(const Expr& read, const std::string& pixel, const std::string& position);
 /// Whether any index of `read` uses `axis`.
 bool uses_axis(const Expr& read, const std::string& axis);
 

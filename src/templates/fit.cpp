@@ -8,7 +8,7 @@
 namespace tw::templates {
 namespace {
 
-using format::Problem;
+using format::ProblemDescriptor;
 
 DataType type_of(const format::Operand& operand) {
   const auto type = parse_data_type(format::name_of(operand.dtype));
@@ -18,8 +18,8 @@ DataType type_of(const format::Operand& operand) {
 
 // Operands of a product whose lines follow each other without gaps; a batch with one right side is one product of more
 // rows.
-Result<Product> product_of_gemm(const Problem& p) {
-  Product out{p.m, p.n, p.k, p.batch, !p.a.transposed, !p.b.transposed, type_of(p.a), type_of(p.out)};
+Result<GemmDescriptor> product_of_gemm(const ProblemDescriptor& p) {
+  GemmDescriptor out{p.m, p.n, p.k, p.batch, !p.a.transposed, !p.b.transposed, type_of(p.a), type_of(p.out)};
   const bool compact =
       p.a.line == (p.a.transposed ? p.m : p.k) && p.b.line == (p.b.transposed ? p.k : p.n) && p.out.line == p.n;
   if (!compact) return declined("operands are parts of larger matrices");
@@ -33,10 +33,10 @@ Result<Product> product_of_gemm(const Problem& p) {
   return out;
 }
 
-Result<Product> product_of_conv(const Problem& p) {
+Result<GemmDescriptor> product_of_conv(const ProblemDescriptor& p) {
   if (p.spatial.size() != 2 || p.groups != 1)
     return declined("a convolution over {} dimensions in {} groups", p.spatial.size(), p.groups);
-  Product out;
+  GemmDescriptor out;
   const std::vector<int64_t> pixels = p.out_spatial();
   out.is_conv = true;
   out.m = p.batch * pixels[0] * pixels[1], out.n = p.n, out.k = p.window[0] * p.window[1] * p.k;
@@ -49,11 +49,11 @@ Result<Product> product_of_conv(const Problem& p) {
   return out;
 }
 
-bool reads_single_pixels(const Problem& p) {
+bool reads_single_pixels(const ProblemDescriptor& p) {
   const auto all = [](const std::vector<int64_t>& list, int64_t value) {
     return std::ranges::count(list, value) == std::ssize(list);
   };
-  return p.kind == Problem::Kind::kConvolution && p.groups == 1 && all(p.window, 1) && all(p.strides, 1) &&
+  return p.kind == ProblemDescriptor::Kind::kConvolution && p.groups == 1 && all(p.window, 1) && all(p.strides, 1) &&
          all(p.pads, 0) && all(p.pads_end, 0);
 }
 
@@ -82,19 +82,19 @@ Fit Fit::without_epilogue() const {
   return plain;
 }
 
-Result<Fit> fit(const Problem& p, Epilogue epilogue) {
-  if (p.kind == Problem::Kind::kAttention) return declined("no product, but attention");
+Result<Fit> fit(const ProblemDescriptor& p, Epilogue epilogue) {
+  if (p.kind == ProblemDescriptor::Kind::kAttention) return declined("no product, but attention");
   if (p.operands().size() != 3 || p.activation != format::Activation::kNone)
     return declined("what follows the sum is said in terms of libraries");
   Fit out;
-  Result<Product> product = declined("");
+  Result<GemmDescriptor> product = declined("");
   if (reads_single_pixels(p)) {
     int64_t pixels = p.batch;
     for (const int64_t extent : p.spatial) pixels *= extent;
-    product = Product{pixels, p.n, p.k, 1, true, true, type_of(p.a), type_of(p.out)};
+    product = GemmDescriptor{pixels, p.n, p.k, 1, true, true, type_of(p.a), type_of(p.out)};
     out.b_turned = true;
   } else {
-    product = p.kind == Problem::Kind::kGemm ? product_of_gemm(p) : product_of_conv(p);
+    product = p.kind == ProblemDescriptor::Kind::kGemm ? product_of_gemm(p) : product_of_conv(p);
   }
   if (!product) return Reason{product.reason()};
   out.product = *product;
@@ -108,7 +108,7 @@ Result<Fit> fit(const Problem& p, Epilogue epilogue) {
 
 std::vector<std::pair<format::Operand, int64_t>> operands_of(const loop::TemplateCall& call) {
   std::vector<std::pair<format::Operand, int64_t>> all;
-  const Problem& p = call.problem;
+  const ProblemDescriptor& p = call.problem;
   for (const format::Operand* o : p.operands()) all.emplace_back(*o, p.span(*o));
   for (const Epilogue::Operand& o : call.epilogue.operands)
     all.emplace_back(construct::operand_of({o.name, o.type, {}}), o.is_tensor ? p.span(p.out) : p.n);

@@ -11,7 +11,7 @@
 namespace tw::templates {
 
 struct Fit {
-  Product product;
+  GemmDescriptor product;
   Epilogue epilogue;
   std::vector<std::string> operands;  ///< names in the order of Launch: a, b, those of the epilogue, the result
   /// A convolution that reads single pixels, as a product: b is then channels by filters.
@@ -22,7 +22,7 @@ struct Fit {
 };
 
 /// The sum of `problem` with an epilogue, or why templates do not compute it.
-Result<Fit> fit(const format::Problem& problem, Epilogue epilogue = {});
+Result<Fit> fit(const format::ProblemDescriptor& problem, Epilogue epilogue = {});
 
 /// The epilogues that are built ahead, the last one where it is asked for.
 struct EpilogueClass {

@@ -15,7 +15,7 @@ namespace {
 constexpr double kAnswerSeconds = 30;
 
 // The line of numbers of cutlass/host.cu.
-std::string question(const Instance& instance, const Product& p, int multiprocessors) {
+std::string question(const Instance& instance, const GemmDescriptor& p, int multiprocessors) {
   constexpr size_t kSizes = 16, kVectors = 4;
   std::vector<int64_t> numbers =
       p.is_conv ? std::vector<int64_t>{p.images,    p.height,    p.width,     p.channels,    p.n,
@@ -65,7 +65,8 @@ format::TensorMap read_map(std::istringstream& words) {
 
 }  // namespace
 
-Result<Launch> find_launch(const Instance& instance, const Product& product, int multiprocessors, const Ask& ask) {
+Result<Launch> find_launch(const Instance& instance, const GemmDescriptor& product, int multiprocessors,
+                           const Ask& ask) {
   const Result<std::string> text = ask(question(instance, product, multiprocessors));
   if (!text) return declined("{}", text.reason());
   Launch launch;

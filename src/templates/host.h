@@ -20,7 +20,8 @@ struct Launch {
 using Ask = std::function<Result<std::string>(const std::string& line)>;
 
 /// The launch that computes `product`, or why the instance does not.
-Result<Launch> find_launch(const Instance& instance, const Product& product, int multiprocessors, const Ask& ask);
+Result<Launch> find_launch(const Instance& instance, const GemmDescriptor& product, int multiprocessors,
+                           const Ask& ask);
 
 /// The host program of an instance.
 class HostProgram {

@@ -21,7 +21,7 @@ struct TemplateOptions {
   std::function<bool()> stop = {};  ///< true: nvcc ends at once
 };
 
-/// The library's folder where nothing else is said: "templates" in the cache folder; empty: there is none.
+/// The library's folder where none is named: "templates" in the cache folder; empty: there is none.
 std::string template_folder();
 /// Differs when what a library holds differs.
 std::string library_revision(const std::string& folder);

@@ -77,33 +77,35 @@ constexpr int64_t kAccessBytes = 16;
 constexpr int64_t kMaxBytes = int64_t{1} << 31;  // of a tensor that 32-bit offsets reach
 
 bool is_aligned(int64_t elements, DataType type) { return elements * type.bytes() % kAccessBytes == 0; }
-bool lines_of_a(const Row&, const Product& p) { return is_aligned(p.a_by_rows ? p.k : p.m, p.operand); }
-bool lines_of_b(const Row&, const Product& p) { return is_aligned(p.b_by_rows ? p.n : p.k, p.operand); }
-bool lines_of_out(const Row&, const Product& p) { return is_aligned(p.n, p.output); }
-bool has_half_operands(const Row&, const Product& p) { return p.operand.is_half(); }
-bool is_product(const Row&, const Product& p) { return !p.is_conv; }
-bool is_window(const Row&, const Product& p) { return p.is_conv && p.batch == 1; }
-bool has_channels(const Row&, const Product& p) { return is_aligned(p.channels, p.operand); }
-bool has_small_window(const Row&, const Product& p) { return p.window[0] <= 32 && p.window[1] <= 32; }
-bool has_small_tensors(const Row&, const Product& p) {
+bool lines_of_a(const Row&, const GemmDescriptor& p) { return is_aligned(p.a_by_rows ? p.k : p.m, p.operand); }
+bool lines_of_b(const Row&, const GemmDescriptor& p) { return is_aligned(p.b_by_rows ? p.n : p.k, p.operand); }
+bool lines_of_out(const Row&, const GemmDescriptor& p) { return is_aligned(p.n, p.output); }
+bool has_half_operands(const Row&, const GemmDescriptor& p) { return p.operand.is_half(); }
+bool is_product(const Row&, const GemmDescriptor& p) { return !p.is_conv; }
+bool is_window(const Row&, const GemmDescriptor& p) { return p.is_conv && p.batch == 1; }
+bool has_channels(const Row&, const GemmDescriptor& p) { return is_aligned(p.channels, p.operand); }
+bool has_small_window(const Row&, const GemmDescriptor& p) { return p.window[0] <= 32 && p.window[1] <= 32; }
+bool has_small_tensors(const Row&, const GemmDescriptor& p) {
   return p.images * p.height * p.width * p.channels * p.operand.bytes() < kMaxBytes &&
          p.m * p.n * p.output.bytes() < kMaxBytes && p.k * p.n * p.operand.bytes() < kMaxBytes;
 }
-bool has_near_window(const Row&, const Product& p) {
+bool has_near_window(const Row&, const GemmDescriptor& p) {
   constexpr int64_t kMaxPad = 128, kMaxOffset = 255;
   return p.pad[0] <= kMaxPad && p.pad[1] <= kMaxPad && (p.window[0] - 1) * p.dilation[0] < kMaxOffset &&
          (p.window[1] - 1) * p.dilation[1] < kMaxOffset;
 }
-bool has_int_extents(const Row& row, const Product& p) {
+bool has_int_extents(const Row& row, const GemmDescriptor& p) {
   return std::max({p.m, p.n, p.k}) < kMaxBytes && (row.family != Family::kGemmSm80 || p.batch < 1 << 16);
 }
 // The cooperative scheme wants a tile for each warp group of a cluster; a wave of half-empty clusters is for others.
-bool fills_cluster(const Row& row, const Product& p) {
+bool fills_cluster(const Row& row, const GemmDescriptor& p) {
   return p.m > int64_t{row.tile_m} * (row.cluster_m - 1) && p.n > int64_t{row.tile_n} * (row.cluster_n - 1);
 }
 // Stream-K leaves no block less than so many steps of a sum (CUTLASS's min_iters_per_sk_unit_).
 constexpr int64_t kMinSteps = 8;
-bool has_long_sums(const Row& row, const Product& p) { return !row.stream_k || p.k >= 2 * kMinSteps * row.tile_k; }
+bool has_long_sums(const Row& row, const GemmDescriptor& p) {
+  return !row.stream_k || p.k >= 2 * kMinSteps * row.tile_k;
+}
 
 constexpr Constraint kType = {"operands of f16 or bf16: the instruction of the template", has_half_operands};
 constexpr Constraint kLinesOfOut = {"columns * bytes of the result % 16: lines are stored by 16 bytes", lines_of_out};
@@ -179,7 +181,7 @@ std::span<const Constraint> constraints(Family family) {
   return kOfFamilies[static_cast<size_t>(family)];
 }
 
-std::string refusal(const Row& row, const Product& product, const TargetInfo& target) {
+std::string why_declined(const Row& row, const GemmDescriptor& product, const TargetInfo& target) {
   if (!is_for(row.family, target.name)) return fmt::format("{} has no {}", target.name, architecture_of(row.family));
   for (const Constraint& constraint : constraints(row.family)) {
     if (!constraint.holds(row, product)) return std::string(constraint.text);
@@ -187,7 +189,7 @@ std::string refusal(const Row& row, const Product& product, const TargetInfo& ta
   return "";
 }
 
-double predicted_cycles(const Row& row, const Product& p, const TargetInfo& target) {
+double predicted_cycles(const Row& row, const GemmDescriptor& p, const TargetInfo& target) {
   // Bytes a cycle: of a multiprocessor from L2 and in shared memory, of all of them from L2; products a cycle of its
   // tensor cores by warp groups, and by warps.
   constexpr double kL2 = 64, kAllL2 = 6154, kShared = 128, kGroupProducts = 2048, kWarpProducts = 1024;
@@ -212,10 +214,10 @@ double predicted_cycles(const Row& row, const Product& p, const TargetInfo& targ
   return all / tiles * waves + leaving + passing;
 }
 
-std::vector<const Row*> ranked(const Product& product, const TargetInfo& target) {
+std::vector<const Row*> ranked(const GemmDescriptor& product, const TargetInfo& target) {
   std::vector<std::pair<double, const Row*>> order;
   for (const Row& row : rows()) {
-    if (refusal(row, product, target).empty()) order.emplace_back(predicted_cycles(row, product, target), &row);
+    if (why_declined(row, product, target).empty()) order.emplace_back(predicted_cycles(row, product, target), &row);
   }
   std::ranges::stable_sort(order, {}, [](const auto& entry) { return entry.first; });
   return mapped(order, [](const auto& entry) { return entry.second; });

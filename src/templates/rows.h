@@ -26,7 +26,7 @@ struct Row {
 
 /// out[b, m, n] = sum over k of a[b, m, k] * b[b, k, n]. Convolutions (images, height, width, channels) are such
 /// products with m = images * output pixels, k = window * channels.
-struct Product {
+struct GemmDescriptor {
   int64_t m = 1, n = 1, k = 1, batch = 1;
   bool a_by_rows = true, b_by_rows = true;  ///< else columns are contiguous
   DataType operand = DataType::f16(), output = DataType::f16();
@@ -51,16 +51,16 @@ bool is_conv(Family family);
 /// A condition on products, with the reason why rows of the family want it.
 struct Constraint {
   std::string_view text;
-  bool (*holds)(const Row& row, const Product& product);
+  bool (*holds)(const Row& row, const GemmDescriptor& product);
 };
 std::span<const Constraint> constraints(Family family);
 /// Why `row` does not compute `product`, or cannot on `target`; empty if it does.
-std::string refusal(const Row& row, const Product& product, const TargetInfo& target);
+std::string why_declined(const Row& row, const GemmDescriptor& product, const TargetInfo& target);
 
 /// Predicted time, in cycles of a multiprocessor: what has to pass the L2 cache, shared memory and the tensor cores, at
 /// the share of multiprocessors that whole waves of tiles keep busy (after DeepGEMM's heuristics for sm_90).
-double predicted_cycles(const Row& row, const Product& product, const TargetInfo& target);
+double predicted_cycles(const Row& row, const GemmDescriptor& product, const TargetInfo& target);
 /// Rows that compute `product` on `target`, best predicted first.
-std::vector<const Row*> ranked(const Product& product, const TargetInfo& target);
+std::vector<const Row*> ranked(const GemmDescriptor& product, const TargetInfo& target);
 
 }  // namespace tw::templates

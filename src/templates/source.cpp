@@ -75,7 +75,7 @@ std::string_view text_of(Family family) {
 
 }  // namespace
 
-std::string refusal(const Row& row, const Epilogue& epilogue, DataType output) {
+std::string why_declined(const Row& row, const Epilogue& epilogue, DataType output) {
   const auto tensors = std::ranges::count_if(epilogue.operands, &Epilogue::Operand::is_tensor);
   const auto vectors = std::ssize(epilogue.operands) - tensors;
   constexpr int64_t kMaxVectors = 4;  // of host.cu

@@ -20,7 +20,7 @@ struct Instance {
 };
 
 /// Why an epilogue cannot be part of a row's kernel; empty if it can.
-std::string refusal(const Row& row, const Epilogue& epilogue, DataType output);
+std::string why_declined(const Row& row, const Epilogue& epilogue, DataType output);
 /// Name of the kernel in its cubin.
 inline constexpr std::string_view kKernelName = "tw_template";
 /// CUDA C++ of the kernel `kKernelName` and of the host program that says what its launches take (host.h).

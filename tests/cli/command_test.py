@@ -835,8 +835,8 @@ class Kept(Case):
         self.fails(USAGE, ["worker"], "socket")
 
 
-class Figures(Case):
-    """Measured figures of this machine: shown by doctor, used by compile, kept in a file."""
+class MachineParameters(Case):
+    """Measured parameters of this machine: shown by doctor, used by compile, kept in a file."""
 
     @classmethod
     def setUpClass(cls):

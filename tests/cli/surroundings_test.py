@@ -66,7 +66,7 @@ class Locks(Case):
         self.assertIn("opened without its lock", done.stderr)
         self.assertIn("tasks", done.stdout)
 
-    def test_the_lock_of_figures_is_waited_for_once(self):
+    def test_the_lock_of_machine_parameters_is_waited_for_once(self):
         folder = self.folder / "cache"
         folder.mkdir()
         self.held(folder / "machine.lock")

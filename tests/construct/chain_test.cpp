@@ -90,17 +90,17 @@ TEST(Chain, AttentionByThreadsIsOneKernel) {
 
 TEST(Chain, RowsThatATileDoesNotHoldAreNone) {
   const targets::Target t = targets::find_target("cuda:sm_90a");
-  std::vector<Rejection> rejections;
-  construct(t.families, {attention({1, 2, 64, 2048, 64, 64, false, DataType::f16()}), {}}, t.info, &rejections);
-  ASSERT_FALSE(rejections.empty());
-  EXPECT_EQ(rejections[0].family, "chain");
-  EXPECT_EQ(rejections[0].reason, "rows and operands do not fit shared memory");
-  rejections.clear();
-  construct(t.families, {attention({1, 2, 64, 64, 64, 64, false}), {}}, t.info, &rejections);
-  construct(t.families, {attention({1, 2, 64, 32, 16, 520, false, DataType::f16()}), {}}, t.info, &rejections);
-  construct(t.families, {attention({2, 2, 64, 32, 16, 16, false, DataType::f16(), true}), {}}, t.info, &rejections);
+  std::vector<Decline> declines;
+  construct(t.families, {attention({1, 2, 64, 2048, 64, 64, false, DataType::f16()}), {}}, t.info, &declines);
+  ASSERT_FALSE(declines.empty());
+  EXPECT_EQ(declines[0].family, "chain");
+  EXPECT_EQ(declines[0].reason, "rows and operands do not fit shared memory");
+  declines.clear();
+  construct(t.families, {attention({1, 2, 64, 64, 64, 64, false}), {}}, t.info, &declines);
+  construct(t.families, {attention({1, 2, 64, 32, 16, 520, false, DataType::f16()}), {}}, t.info, &declines);
+  construct(t.families, {attention({2, 2, 64, 32, 16, 16, false, DataType::f16(), true}), {}}, t.info, &declines);
   std::set<std::string> reasons;
-  for (const Rejection& r : rejections) reasons.insert(r.reason);
+  for (const Decline& r : declines) reasons.insert(r.reason);
   EXPECT_TRUE(reasons.contains("scores multiplies no 16-bit floats"));
   EXPECT_TRUE(reasons.contains("scores has not one axis of rows in each batch"));
   EXPECT_TRUE(reasons.contains("out has more columns than a tile"));

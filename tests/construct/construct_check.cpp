@@ -47,10 +47,10 @@ void check_candidate(const GroupTask& c, const targets::Target& t, const Constru
 
 void check(const GroupTask& c, const std::string& target, const std::string& family, double tolerance, Values values) {
   const targets::Target t = targets::find_target(target);
-  std::vector<Rejection> rejections;
-  const Candidates candidates = construct(t.families, {c.program, c.kept}, t.info, &rejections);
+  std::vector<Decline> declines;
+  const Candidates candidates = construct(t.families, {c.program, c.kept}, t.info, &declines);
   std::string reasons;
-  for (const Rejection& r : rejections) reasons += r.family + ": " + r.reason + "\n";
+  for (const Decline& r : declines) reasons += r.family + ": " + r.reason + "\n";
   for (const Construction& built : candidates) {
     EXPECT_EQ(built.family, family) << reasons;
     const Passes passes = &built == &candidates.front() ? Passes::kEach : Passes::kLast;

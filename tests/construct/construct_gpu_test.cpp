@@ -322,14 +322,14 @@ TEST(ConstructGpu, TmaBringsWindowsOfWholeImages) {
   EXPECT_EQ(in_bulk(4), 0);
 }
 
-// The windows of neighbouring pixels overlap: one block of rows serves all taps of a window's row.
-TEST(ConstructGpu, TapsShareTheRowsThatTheyRead) {
+// The windows of neighbouring pixels overlap: one block of rows serves all filter positions of a window's row.
+TEST(ConstructGpu, FilterPositionsShareTheRowsThatTheyRead) {
   const targets::Target t = targets::find_target("cuda:sm_90a");
   const auto shared = [&](const testing::ConvShape& c, DataType type = DataType::f16()) {
     const GroupTask task{merged(conv_of_halves(c, type)), {"w"}};
     int64_t found = 0;
     for (const Construction& candidate : construct(t.families, task, t.info, nullptr)) {
-      if (candidate.trace.front().find("one for 3 taps") == std::string::npos) continue;
+      if (candidate.trace.front().find("one for 3 filter positions") == std::string::npos) continue;
       if (++found == 1) check_candidate(task, t, candidate, 1e-2);
     }
     return found;
@@ -337,7 +337,7 @@ TEST(ConstructGpu, TapsShareTheRowsThatTheyRead) {
   EXPECT_GT(shared({12, 64, 64, 3, 1}), 0);
   EXPECT_GT(shared({7, 128, 48, 3, 1}), 0);
   EXPECT_EQ(shared({12, 64, 64, 3, 2}), 0) << "windows that move by two";
-  EXPECT_EQ(shared({12, 64, 64, 1, 1}), 0) << "windows of one tap";
+  EXPECT_EQ(shared({12, 64, 64, 1, 1}), 0) << "windows of one filter position";
   EXPECT_GT(shared({12, 32, 64, 3, 1}, DataType::f32()), 0);
 }
 

@@ -78,10 +78,10 @@ te::Program tokens(const Shape& x_shape, int64_t columns, DataType type, te::Com
 std::vector<std::string> check_reduced(const te::Program& program, const std::string& target, double tolerance) {
   const targets::Target t = targets::find_target(target);
   const GroupTask task{merged(program), {"w"}};
-  std::vector<Rejection> rejections;
+  std::vector<Decline> declines;
   std::vector<std::string> traces;
-  for (const Construction& candidate : construct(t.families, task, t.info, &rejections)) {
-    EXPECT_EQ(candidate.family, "reduced") << (rejections.empty() ? "" : rejections.back().reason);
+  for (const Construction& candidate : construct(t.families, task, t.info, &declines)) {
+    EXPECT_EQ(candidate.family, "reduced") << (declines.empty() ? "" : declines.back().reason);
     traces.push_back(candidate.trace.front());
     SCOPED_TRACE(traces.back());
     check_candidate(task, t, candidate, tolerance);

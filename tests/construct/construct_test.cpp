@@ -258,7 +258,7 @@ TEST(Construct, ImagesOfABatchShareTheirPadding) {
   EXPECT_GT(pixels, 0u);
 }
 
-// Blocks of the channels, with every tap of the window in each; the weights of a block lie together.
+// Blocks of the channels, with every filter position of the window in each; the weights of a block lie together.
 TEST(Construct, ReductionBlocksOfAWindowAreItsChannels) {
   targets::Target t = with_tiny_caches("cpu:x86-64-v3");
   t.info.levels[1].capacity_bytes = 32 << 10;
@@ -319,7 +319,8 @@ TEST(Construct, GroupedConvolutionReadsItsGroupWithoutDivision) {
   }
 }
 
-// Three phases of a transposed convolution, channels last. Where they start lies on no line; the first has a tap less.
+// Three phases of a transposed convolution, channels last. Where they start lies on no line; the first has one filter
+// position less.
 te::Program conv_of_phases(int64_t c, int64_t oc) {
   te::Builder b;
   const te::Tensor x = b.placeholder("x", DataType::f32(), {13, c});

@@ -87,7 +87,7 @@ TEST(ConstructWindows, EveryCandidateIsAKernel) {
 
 // An image of one row of height, three times as high with its padding: only the padding asks for a pixel's height.
 TEST(ConstructWindows, PaddingMayUseAnAxisThatItsReadDoesNot) {
-  const auto conv = [](int64_t min, int64_t tap) {
+  const auto conv = [](int64_t min, int64_t dilation) {
     te::Builder b;
     const te::Tensor x = b.placeholder("x", DataType::f32(), {2, 16, 9});
     const te::Tensor w = b.placeholder("w", DataType::f32(), {12, 16, 2, 3});
@@ -97,7 +97,7 @@ TEST(ConstructWindows, PaddingMayUseAnAxisThatItsReadDoesNot) {
     });
     const te::Tensor y =
         b.reduce("y", {2, 12, 2, 9}, {16, 2, 3}, te::CombinerKind::kSum, [&](const auto& i, const auto& r) {
-          return p({i[0], r[0], i[2] + r[1] * Expr(tap), i[3] + r[2]}) * w({i[1], r[0], r[1], r[2]});
+          return p({i[0], r[0], i[2] + r[1] * Expr(dilation), i[3] + r[2]}) * w({i[1], r[0], r[1], r[2]});
         });
     return merged(b.finish("conv", {y}));
   };

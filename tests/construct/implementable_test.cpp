@@ -32,7 +32,7 @@ const std::string kBias = stage("biased", "f16", "cast<f16>(sum[i0, i1] + cast<f
 std::string problem_of(const GroupTask& task) {
   const Result<Implementable> match = match_implementable(task);
   if (!match.ok()) return match.reason();
-  const Result<format::Problem> problem = with_epilogue(match->problem, match->epilogue, task.precision);
+  const Result<format::ProblemDescriptor> problem = with_epilogue(match->problem, match->epilogue, task.precision);
   return problem.ok() ? to_string(*problem) : problem.reason();
 }
 
@@ -311,7 +311,7 @@ TEST(Implementable, ConvolutionsInGroups) {
 
 // Libraries that offer `count` ways for everything.
 Libraries offering(const std::string& name, int64_t count) {
-  const auto offers = [=](const format::Problem& problem) -> Result<std::vector<format::LibraryCall>> {
+  const auto offers = [=](const format::ProblemDescriptor& problem) -> Result<std::vector<format::LibraryCall>> {
     if (count == 0) return declined("no way");
     std::vector<format::LibraryCall> calls;
     for (int64_t i = 0; i < count; ++i) calls.push_back({name, 130100, i, problem, {}});
@@ -326,13 +326,13 @@ TEST(Libraries, AreCandidatesWhereTheyAreInstalled) {
       product_with(kBias + stage("y", "f16", "cast<f16>(max(cast<f32>(biased[i0, i1]), 0:f32))"), "y");
   // Templates may join too, where this machine has some.
   const auto of_library = [](const auto& row) { return row.family == "cublaslt"; };
-  std::vector<Rejection> rejections;
-  EXPECT_TRUE(std::ranges::none_of(joining_candidates(t.families, {program, {"x1"}}, t.info, &rejections), of_library));
-  const auto rejection = std::ranges::find_if(rejections, of_library);
-  ASSERT_NE(rejection, rejections.end());
+  std::vector<Decline> declines;
+  EXPECT_TRUE(std::ranges::none_of(joining_candidates(t.families, {program, {"x1"}}, t.info, &declines), of_library));
+  const auto rejection = std::ranges::find_if(declines, of_library);
+  ASSERT_NE(rejection, declines.end());
   EXPECT_NE(rejection->reason.find("not installed"), std::string::npos);
   const GroupTask task{program, {"x1"}, offering("cublaslt", 5)};
-  Candidates joined = joining_candidates(t.families, task, t.info, &rejections);
+  Candidates joined = joining_candidates(t.families, task, t.info, &declines);
   std::erase_if(joined, [&](const Construction& c) { return !of_library(c); });
   ASSERT_EQ(joined.size(), 5U);
   EXPECT_EQ(joined[2].family, "cublaslt");

@@ -24,7 +24,8 @@ TEST(SpecialValues, Products) {
     check({half_product(40, 24, 36), {"w"}}, target, "contraction", 1e-2, Values::kSpecial);
 }
 
-// Three phases of a transposed convolution, channels last; the first has a tap less, whose weight no product reads.
+// Three phases of a transposed convolution, channels last; the first has one filter position less, whose weight no
+// product reads.
 te::Program conv_of_phases(int64_t c, int64_t oc, DataType type) {
   te::Builder b;
   const te::Tensor x = b.placeholder("x", type, {19, c}), w = b.placeholder("w", type, {oc, c, 3, 2});

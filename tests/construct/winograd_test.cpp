@@ -19,7 +19,7 @@ constexpr double kTolerance = 4e-3;  // whole numbers; an ulp of the largest par
 struct Shapes {
   Shape x;  // [N, C, (D,) H, W]
   int64_t out_channels = 8;
-  int64_t taps = 0;  // depths of the kernel; 0 without a depth axis
+  int64_t kernel_depth = 0;  // depths of the kernel; 0 without a depth axis
   int64_t pad = 1;
   int64_t m = 4;
 };
@@ -32,11 +32,11 @@ graph::Graph convolution(const Shapes& s, Follow follow) {
     return g.add_input(name, {DataType::f32(), std::move(shape)});
   };
   Shape u{s.m + 2, s.m + 2};
-  if (s.taps > 0) u.push_back(s.taps);
+  if (s.kernel_depth > 0) u.push_back(s.kernel_depth);
   u.push_back(s.x[1]);
   u.push_back(s.out_channels);
   Shape w{s.out_channels, s.x[1], 3, 3};
-  if (s.taps > 0) w.insert(w.begin() + 2, s.taps);
+  if (s.kernel_depth > 0) w.insert(w.begin() + 2, s.kernel_depth);
   std::vector<graph::ValueId> operands = {input("x", s.x), input("u", u), input("w", w), input("scales", {s.x[1]})};
   if (follow == Follow::kBiasReluResidual) operands.push_back(input("bias", {s.out_channels}));
   const std::vector<int64_t> pads(2 * (s.x.size() - 2), s.pad);
@@ -69,8 +69,8 @@ te::Program program_of(const graph::Graph& g, Stored stored) {
 const std::set<std::string> kConstants = {"x1", "x2", "x3"};
 
 void check_shapes(const Shapes& s, Follow follow = Follow::kNothing, Stored stored = Stored::kChannelsLast) {
-  SCOPED_TRACE(
-      fmt::format("{} to {} channels, {} taps, pad {}, m {}", to_string(s.x), s.out_channels, s.taps, s.pad, s.m));
+  SCOPED_TRACE(fmt::format("{} to {} channels, kernel depth {}, pad {}, m {}", to_string(s.x), s.out_channels,
+                           s.kernel_depth, s.pad, s.m));
   const te::Program p = program_of(convolution(s, follow), stored);
   for (const Values values : {Values::kWhole, Values::kSpecial})
     check({p, kConstants}, "cpu:x86-64-v3", "winograd", kTolerance, values);
@@ -91,9 +91,9 @@ TEST(Winograd, Batches) {
 }
 
 TEST(Winograd, ThreeAxes) {
-  check_shapes({.x = {1, 8, 3, 6, 5}, .taps = 3});
-  check_shapes({.x = {2, 8, 2, 5, 5}, .out_channels = 12, .taps = 2, .m = 2});
-  check_shapes({.x = {1, 8, 3, 8, 9}, .taps = 1, .pad = 0});
+  check_shapes({.x = {1, 8, 3, 6, 5}, .kernel_depth = 3});
+  check_shapes({.x = {2, 8, 2, 5, 5}, .out_channels = 12, .kernel_depth = 2, .m = 2});
+  check_shapes({.x = {1, 8, 3, 8, 9}, .kernel_depth = 1, .pad = 0});
 }
 
 TEST(Winograd, Epilogues) {
@@ -156,14 +156,14 @@ TEST(Winograd, Declines) {
   const auto family = [](const Shapes& s, std::set<std::string> constants) {
     const te::Program p = program_of(convolution(s, Follow::kNothing), Stored::kChannelsLast);
     const targets::Target t = targets::find_target("cpu:x86-64-v3");
-    std::vector<Rejection> rejections;
-    const Construction built = construct(t.families, {p, std::move(constants)}, t.info, &rejections).front();
-    return built.family + ": " + (rejections.empty() ? "" : rejections.front().reason);
+    std::vector<Decline> declines;
+    const Construction built = construct(t.families, {p, std::move(constants)}, t.info, &declines).front();
+    return built.family + ": " + (declines.empty() ? "" : declines.front().reason);
   };
   EXPECT_EQ(family({.x = {1, 8, 8, 8}}, {}), "generic: its weights are no constant");
   EXPECT_EQ(family({.x = {1, 3, 8, 8}}, kConstants), "generic: fewer channels than a vector has lanes");
   EXPECT_EQ(family({.x = {1, 8, 3, 9}}, kConstants), "generic: tiles of one row or one column");
-  EXPECT_EQ(family({.x = {1, 8, 1, 6, 5}, .taps = 3}, kConstants),
+  EXPECT_EQ(family({.x = {1, 8, 1, 6, 5}, .kernel_depth = 3}, kConstants),
             "generic: images, depths or channels of one element");
 }
 

@@ -11,16 +11,16 @@ ProductCost cost(std::optional<WordFormat> format, const char* target) {
   return product_cost(format, targets::find_target(target).info);
 }
 
-TEST(WordCost, IsOneSlotWhereTheSumIsInTheInstruction) {
-  EXPECT_EQ(cost(std::nullopt, "cpu:x86-64-v3").slots, 1);
-  EXPECT_EQ(cost(WordFormat::kPairs, "cpu:x86-64-v3").slots, 2);
-  EXPECT_EQ(cost(WordFormat::kPairs, "cpu:x86-64-v3+avxvnni").slots, 1);
-  EXPECT_EQ(cost(WordFormat::kQuads, "cpu:x86-64-v4+avx512vnni").slots, 1);
-  EXPECT_EQ(cost(WordFormat::kBf16, "cpu:x86-64-v4+avx512bf16").slots, 1);
-  EXPECT_EQ(cost(WordFormat::kBf16, "cpu:x86-64-v4+avx512vnni").slots, 2);
+TEST(WordCost, IsOneCycleWhereTheSumIsInTheInstruction) {
+  EXPECT_EQ(cost(std::nullopt, "cpu:x86-64-v3").cycles, 1);
+  EXPECT_EQ(cost(WordFormat::kPairs, "cpu:x86-64-v3").cycles, 2);
+  EXPECT_EQ(cost(WordFormat::kPairs, "cpu:x86-64-v3+avxvnni").cycles, 1);
+  EXPECT_EQ(cost(WordFormat::kQuads, "cpu:x86-64-v4+avx512vnni").cycles, 1);
+  EXPECT_EQ(cost(WordFormat::kBf16, "cpu:x86-64-v4+avx512bf16").cycles, 1);
+  EXPECT_EQ(cost(WordFormat::kBf16, "cpu:x86-64-v4+avx512vnni").cycles, 2);
   // Their peak is that of a product and a sum.
-  EXPECT_EQ(cost(std::nullopt, "cpu:x86-64").slots, 1);
-  EXPECT_EQ(cost(WordFormat::kPairs, "cpu:x86-64").slots, 1);
+  EXPECT_EQ(cost(std::nullopt, "cpu:x86-64").cycles, 1);
+  EXPECT_EQ(cost(WordFormat::kPairs, "cpu:x86-64").cycles, 1);
 }
 
 TEST(WordCost, ProductsBesideTheirSumsHaveARegister) {
@@ -39,18 +39,18 @@ TEST(WordCost, TilesTakeItIntoAccount) {
   };
   const RegisterTile with = best(WordFormat::kPairs, "cpu:x86-64-v4+avx512vnni");
   const RegisterTile without = best(WordFormat::kPairs, "cpu:x86-64-v4");
-  EXPECT_GT(without.slots, 1.7 * with.slots);
-  EXPECT_LT(without.slots, 2 * with.slots) << "loads and loop control are the same";
-  EXPECT_EQ(best(WordFormat::kQuads, "cpu:x86-64-v4+avx512vnni").slots, with.slots);
+  EXPECT_GT(without.cycles, 1.7 * with.cycles);
+  EXPECT_LT(without.cycles, 2 * with.cycles) << "loads and loop control are the same";
+  EXPECT_EQ(best(WordFormat::kQuads, "cpu:x86-64-v4+avx512vnni").cycles, with.cycles);
 }
 
 // A 16-bit float becomes an f32 in registers: one step more for each element of A and vector of B.
 TEST(WordCost, WideningIsCountedByOperand) {
   const TargetInfo target = targets::find_target("cpu:x86-64-v3").info;
   TileProblem problem{.inner_rows = 6, .columns = 16, .lanes = 8, .steps = 1 << 20};
-  const double plain = best_tiles(problem, target, 1).front().slots;
-  problem.operand_slots = 1;
-  EXPECT_NEAR(best_tiles(problem, target, 1).front().slots - plain, 6 + 2, 0.5);
+  const double plain = best_tiles(problem, target, 1).front().cycles;
+  problem.operand_cycles = 1;
+  EXPECT_NEAR(best_tiles(problem, target, 1).front().cycles - plain, 6 + 2, 0.5);
 }
 
 }  // namespace

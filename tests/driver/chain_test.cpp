@@ -53,7 +53,7 @@ graph::Graph model(const Attention& a) {
   return g;
 }
 
-// Whether a chain pays is a question of figures: these are the same on every machine.
+// Whether a chain pays is a question of machine parameters: these are the same on every machine.
 CompileOptions usual() {
   CompileOptions options;
   options.target = "cpu:x86-64-v3";

@@ -77,7 +77,7 @@ TEST_F(CompileCacheTest, AHitIsWhatWasStored) {
   EXPECT_TRUE(notices_.empty());
 }
 
-TEST_F(CompileCacheTest, FiguresOfTheTargetAreInTheKey) {
+TEST_F(CompileCacheTest, ParametersOfTheTargetAreInTheKey) {
   std::vector<targets::Target> targets = {targets::find_target("cpu")};
   const std::string name = cache().key(model(), {}, targets)->name;
   EXPECT_EQ(cache().key(model(), {}, targets)->name, name);

@@ -80,7 +80,7 @@ TEST(Levels, AnUnknownLevelIsRefusedNamingThose) {
 
 TEST(Levels, NoneThatFitsIsRefusedWithWhatIsMissing) {
   Compiled compiled = all_levels();
-  for (format::Target& target : compiled.manifest.targets) target.features.push_back("made-up");
+  for (format::ManifestTarget& target : compiled.manifest.targets) target.features.push_back("made-up");
   const Refusal refusal = load(artefact_bytes(compiled), "");
   EXPECT_EQ(refusal.exit_code, 5);
   for (const std::string& level : levels())
@@ -91,7 +91,7 @@ TEST(Levels, NoneThatFitsIsRefusedWithWhatIsMissing) {
 TEST(Levels, WithExtensionsComesBeforeTheLevelAlone) {
   const Compiled compiled = compile_for("cpu:x86-64,cpu:x86-64-v4,cpu:x86-64-v4+avx512vnni,cpu:x86-64-v3+avxvnni");
   std::vector<std::string> archs;
-  for (const format::Target& target : compiled.manifest.targets) archs.push_back(target.arch);
+  for (const format::ManifestTarget& target : compiled.manifest.targets) archs.push_back(target.arch);
   EXPECT_EQ(archs, (std::vector<std::string>{"x86-64-v4+avx512vnni", "x86-64-v4", "x86-64-v3+avxvnni", "x86-64"}));
   EXPECT_EQ(std::ranges::count(compiled.manifest.targets[0].features, "avx512vnni"), 1);
   const artefact::Session session = artefact::Session::load_memory(artefact_bytes(compiled), {});
@@ -118,7 +118,7 @@ TEST(Levels, AFlippedBitInAnyLevelsCodeIsRefused) {
 }
 
 TEST(Levels, WeightsOfEqualLayoutsAreStoredOnce) {
-  // Both have the same vectors and figures, so the same schedules.
+  // Both have the same vectors and machine parameters, so the same schedules.
   const size_t one = compile_for("cpu:x86-64").sections.at("weights").size();
   EXPECT_EQ(compile_for("cpu:x86-64-v2,cpu:x86-64").sections.at("weights").size(), one);
   const size_t wide = compile_for("cpu:x86-64-v4").sections.at("weights").size();

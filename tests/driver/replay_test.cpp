@@ -1,4 +1,4 @@
-// A plan gives the same code however much has changed since: figures of the machine, passes, other groups. What it does
+// A plan gives the same code however much has changed since: machine parameters, passes, other groups. What it does
 // not know is decided anew and said.
 #include <gtest/gtest.h>
 
@@ -30,7 +30,7 @@ class ReplayTest : public ::testing::Test {
   // As `doctor --remeasure` would have it, with memory `factor` times as fast as by default, and products of f32.
   CompileOptions on_machine(double memory, double flop) const {
     CompileOptions options;
-    options.machine_model.figures = machine::Figures::kMeasuredAnew;
+    options.machine_model.parameters = machine::Parameters::kMeasuredAnew;
     options.machine_model.folder = folder_.string();
     options.machine_model.measure = [memory, flop](const TargetInfo& defaults, const targets::HostCpu&) {
       TargetInfo info = defaults;
@@ -41,7 +41,7 @@ class ReplayTest : public ::testing::Test {
         for (ChunkBandwidth& chunk : level.chunks) chunk.bytes_per_ns *= memory;
       }
       for (VectorPeak& peak : info.peaks) peak.flop_per_ns *= flop, peak.all_flop_per_ns *= flop;
-      info.figures_from = "measured on a sample";
+      info.parameters_from = "measured on a sample";
       return info;
     };
     return options;
@@ -65,7 +65,8 @@ graph::ValueId constant(graph::Graph& g, const std::string& name, Shape shape) {
   return g.add_constant(name, t.type, share(t.to_bytes()));
 }
 
-// Convolutions of all kinds between element-wise operators: what layouts and algorithms are best depends on figures.
+// Convolutions of all kinds between element-wise operators: what layouts and algorithms are best depends on machine
+// parameters.
 graph::Graph images() {
   graph::Graph g;
   g.name = "images";
@@ -85,7 +86,7 @@ graph::Graph images() {
   return g;
 }
 
-TEST_F(ReplayTest, FiguresThatHaveChangedDecideNothing) {
+TEST_F(ReplayTest, ParametersThatHaveChangedDecideNothing) {
   int differ = 0;
   for (const graph::Graph& model : {images(), small_model()}) {
     const Compiled first = compile_graph(model, on_machine(1, 1));
@@ -98,7 +99,7 @@ TEST_F(ReplayTest, FiguresThatHaveChangedDecideNothing) {
       EXPECT_EQ(artefact_bytes(compile_graph(model, replay(other.plan))), artefact_bytes(other));
     }
   }
-  EXPECT_GT(differ, 0) << "other figures, other code: else this test asks nothing";
+  EXPECT_GT(differ, 0) << "other parameters, other code: else this test asks nothing";
 }
 
 // Two branches: one that is a product of matrices and one, where wanted, of its own.
@@ -238,7 +239,7 @@ TEST_F(ReplayTest, PlansOfOtherModelsAreRefused) {
       << refusal(images(), replay(plan, halves));
 }
 
-TEST_F(ReplayTest, WrongFiguresAreRefused) {
+TEST_F(ReplayTest, WrongParametersAreRefused) {
   const plan::Plan plan = compile_graph(small_model(), {}).plan;
   const auto with = [&](std::string_view from, std::string_view to) {
     plan::Plan changed = plan;
@@ -247,10 +248,10 @@ TEST_F(ReplayTest, WrongFiguresAreRefused) {
     return refusal(small_model(), replay(changed));
   };
   EXPECT_NE(with("{", "[").find("--plan: the line 'machine' of "), std::string::npos) << with("{", "[");
-  EXPECT_NE(with("\"ways\":", "\"ways\":-").find("its figures are wrong"), std::string::npos);
+  EXPECT_NE(with("\"ways\":", "\"ways\":-").find("its machine parameters are wrong"), std::string::npos);
   EXPECT_NE(with("\"ways\":", "\"fun\":1,\"ways\":").find("not as Tilewright writes it"), std::string::npos);
   EXPECT_NE(with("\"units\":", "\"unit\":").find("the line 'machine'"), std::string::npos);
-  plan::Plan none = plan;  // as if there were no figures: those of today
+  plan::Plan none = plan;  // as if there were no machine parameters: those of today
   none.entries[0].machine.clear();
   EXPECT_EQ(refusal(small_model(), replay(none)), "taken");
 }

@@ -155,13 +155,13 @@ TEST_F(TunerTest, ANewCandidateIsMeasuredAgainstTheBestKnownOne) {
   EXPECT_EQ(database_status(options_.database, {}).measured, 3);
 }
 
-// The candidates' machine has other figures now, and another compiler was built: nothing is measured again.
-TEST_F(TunerTest, TimesOutliveTheFiguresOfTheMachine) {
+// The candidates' machine has other parameters now, and another compiler was built: nothing is measured again.
+TEST_F(TunerTest, TimesOutliveTheMachineParameters) {
   options_.database = (folder_ / "tuning.db").string();
   const TuneTask t = task({"generic", "contraction", "point"});
   const TuneResult first = choose(t);
   for (MemoryLevel& level : target_.info.levels) level.read_per_ns *= 3;
-  target_.info.figures_from = "measured anew";
+  target_.info.parameters_from = "measured anew";
   options_.worker.clear();
   EXPECT_EQ(choose(t).best, first.best);
   EXPECT_TRUE(complete_);

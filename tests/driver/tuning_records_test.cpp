@@ -34,8 +34,8 @@ class TuningRecords : public ::testing::Test {
   TargetInfo cpu_ = targets::find_target("cpu").info;
 };
 
-// Another build of the compiler, or figures that only predictions are made of, make no other times.
-TEST_F(TuningRecords, TimesOutliveBuildsAndFigures) {
+// Another build of the compiler, or machine parameters that only predictions are made of, make no other times.
+TEST_F(TuningRecords, TimesOutliveBuildsAndParameters) {
   const database::TaskKey first = key(cpu_);
   EXPECT_EQ(first.environment.find(build_id()), std::string::npos);
   EXPECT_EQ(first.environment.find("build"), std::string::npos) << first.environment;
@@ -44,7 +44,7 @@ TEST_F(TuningRecords, TimesOutliveBuildsAndFigures) {
   measured.levels.back().capacity_bytes *= 2;
   for (VectorPeak& peak : measured.peaks) peak.flop_per_ns *= 3;
   measured.flop_per_ns *= 3, measured.fork_join_ns += 100;
-  measured.figures_from = "measured on another day";
+  measured.parameters_from = "measured on another day";
   EXPECT_EQ(key(measured), first);
 }
 
@@ -116,9 +116,9 @@ TEST_F(TuningRecords, RoughTimesNeverWin) {
 }
 
 TEST_F(TuningRecords, TheQuarantineHasNoRoughOnes) {
-  Measured refused{Outcome::kRefused, "others take less", {}, Effort::kDropped};
+  Measured refused{Outcome::kDeclined, "others take less", {}, Effort::kDropped};
   EXPECT_FALSE(to_record(candidates(1)[0], refused)->is_rough);
-  EXPECT_EQ(known_after({refused})[0].outcome, Outcome::kRefused);
+  EXPECT_EQ(known_after({refused})[0].outcome, Outcome::kDeclined);
   refused.effort = Effort::kCutShort;
   EXPECT_EQ(known_after({refused})[0].outcome, Outcome::kNotMeasured);
 }

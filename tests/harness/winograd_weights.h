@@ -21,9 +21,9 @@ inline graph::RefTensor winograd_weights(const graph::RefTensor& w, int64_t m) {
   for (int64_t i = 0; i < u.type.elements(); ++i) {
     const int64_t oc = i % shape[0];
     const int64_t c = i / shape[0] % shape[1];
-    const int64_t tap = i / (shape[0] * shape[1]) % depth;
+    const int64_t position = i / (shape[0] * shape[1]) % depth;
     const int64_t pq = i / (shape[0] * shape[1] * depth);
-    const double* kernel = &w.floats[((oc * shape[1] + c) * depth + tap) * 9];
+    const double* kernel = &w.floats[((oc * shape[1] + c) * depth + position) * 9];
     for (int64_t rs = 0; rs < 9; ++rs) u.floats[i] += g[pq / (m + 2)][rs / 3] * kernel[rs] * g[pq % (m + 2)][rs % 3];
   }
   return u;

@@ -209,8 +209,8 @@ TEST(CudaWorker, AFaultyCandidateIsQuarantinedAndTheOthersAreMeasured) {
   MeasureOptions measure;
   measure.disagree = [](std::span<const Difference> d) { return d[0].largest > 1e-6 ? "another result" : ""; };
   const std::vector<Measured> measured = measurer.measure(std::span(candidates).first(5), measure);
-  const Outcome want[] = {Outcome::kMeasured, Outcome::kCrashed, Outcome::kMeasured, Outcome::kRefused,
-                          Outcome::kRefused};
+  const Outcome want[] = {Outcome::kMeasured, Outcome::kCrashed, Outcome::kMeasured, Outcome::kDeclined,
+                          Outcome::kDeclined};
   for (size_t i = 0; i < measured.size(); ++i)
     EXPECT_EQ(outcome_name(measured[i].outcome), outcome_name(want[i])) << i << ": " << measured[i].reason;
   EXPECT_NE(measured[1].reason.find("CUDA error 700"), std::string::npos) << measured[1].reason;

@@ -86,7 +86,7 @@ TEST(Measurer, EveryFaultHasItsOutcomeAndLeavesTheOthersAlone) {
   options.check = [](size_t candidate, const Samples&) { return candidate == 8 ? "not ones" : ""; };
   const std::vector<Measured> measured = measurer.measure(candidates, options);
   const Outcome want[] = {Outcome::kMeasured, Outcome::kCrashed, Outcome::kTimedOut,
-                          Outcome::kGarbage,  Outcome::kCrashed, Outcome::kRefused,
+                          Outcome::kGarbage,  Outcome::kCrashed, Outcome::kDeclined,
                           Outcome::kMeasured, Outcome::kCrashed, Outcome::kWrong};
   for (size_t i = 0; i < candidates.size(); ++i)
     EXPECT_EQ(outcome_name(measured[i].outcome), outcome_name(want[i])) << i << ": " << measured[i].reason;
@@ -210,7 +210,7 @@ TEST(Measurer, WorkloadsThatMakeNoSenseAreRefused) {
   candidates[0].steps[0].offset = 1000;
   candidates[1].steps[0].args = {0, 2};
   candidates[2].wanted = {{0, {8}}};
-  for (const Measured& m : measurer.measure(candidates, {})) EXPECT_EQ(m.outcome, Outcome::kRefused) << m.reason;
+  for (const Measured& m : measurer.measure(candidates, {})) EXPECT_EQ(m.outcome, Outcome::kDeclined) << m.reason;
 }
 
 #endif

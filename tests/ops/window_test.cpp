@@ -135,7 +135,7 @@ TEST(ConvPhases, Geometries) {
       {{1, 1, 3}, {1, 1, 1, 1}, phases({3}, {1}, {0}, {1})},
       {{2, 3, 4}, {5, 3, 2, 2}, phases({4}, {1}, {-1, 0}, {2, 2})},
       {{1, 2, 5}, {3, 2, 3, 2}, phases({5}, {1}, {0, 0, 1}, {2, 1, 1})},
-      {{1, 2, 5}, {3, 2, 4, 3}, phases({3}, {2}, {-2, 1, 7, 0}, {3, 0, 2, 1})},  // a phase without taps
+      {{1, 2, 5}, {3, 2, 4, 3}, phases({3}, {2}, {-2, 1, 7, 0}, {3, 0, 2, 1})},  // a phase without filter positions
       {{1, 2, 4}, {3, 2, 3, 2}, phases({1}, {1}, {0, 1, 2}, {2, 2, 1})},         // one position of each phase
       {{1, 2, 3, 4}, {3, 2, 2, 2, 2, 2}, phases({3, 4}, {1, 1}, {-1, 0, -1, 0}, {2, 2, 2, 2})},
       {{1, 2, 3, 4}, {3, 2, 2, 1, 2, 3}, phases({4, 2}, {1, 1}, {0, 0, 1}, {1, 2, 3})},
@@ -165,9 +165,9 @@ TEST(ConvPhases, Rejects) {
         UserError);
   };
   rejects({1, 1, 2}, {1, 2, 2, 2}, phases({2}, {1}, {0, 0}, {1, 1}));  // channels
-  rejects({1, 1, 2}, {1, 1, 2}, phases({2}, {1}, {0, 0}, {1, 1}));     // no taps
+  rejects({1, 1, 2}, {1, 1, 2}, phases({2}, {1}, {0, 0}, {1, 1}));     // no filter positions
   rejects({1, 1, 2}, {1, 1, 2, 2}, phases({2}, {1}, {0}, {1}));        // one phase of two
-  rejects({1, 1, 2}, {1, 1, 2, 2}, phases({2}, {1}, {0, 0}, {1, 3}));  // taps that the weights lack
+  rejects({1, 1, 2}, {1, 1, 2, 2}, phases({2}, {1}, {0, 0}, {1, 3}));  // filter positions that the weights lack
   rejects({1, 1, 2}, {1, 1, 2, 2}, phases({0}, {1}, {0, 0}, {1, 1}));
   rejects({1, 1, 2}, {1, 1, 2, 2}, phases({2}, {0}, {0, 0}, {1, 1}));
 }

@@ -118,7 +118,7 @@ TEST(Winograd, TilesAreUnevenByWhatChannelsContribute) {
   x.floats[6 * 12 + 6] = 1e4;  // of the first channel
   for (int64_t i = 0; i < 144; ++i) x.floats[144 + i] *= 1e6;
   for (int64_t oc = 0; oc < 4; ++oc) {
-    for (int64_t tap = 0; tap < 9; ++tap) w.floats[(oc * 16 + 1) * 9 + tap] *= 1e-6;
+    for (int64_t position = 0; position < 9; ++position) w.floats[(oc * 16 + 1) * 9 + position] *= 1e-6;
   }
   EXPECT_EQ(uneven_tiles(g, 4, x, w)[4], 1);
 }

@@ -21,7 +21,7 @@ namespace {
 using format::DataType;
 using format::Operand;
 using format::Place;
-using format::Problem;
+using format::ProblemDescriptor;
 using test::fake;
 using test::fake_cudnn;
 namespace cuda = runtime::cuda;
@@ -45,7 +45,7 @@ std::vector<uint8_t> stored(const Operand& operand, const std::vector<float>& va
 }
 
 /// The result of a problem over two dimensions at most for numbers(.., i) in operand i, by the formula of problem.h.
-std::vector<float> expected(const Problem& p) {
+std::vector<float> expected(const ProblemDescriptor& p) {
   const auto all = p.operands();
   const auto value = [&](const Operand& o, int64_t at) {
     for (size_t i = 0; i < all.size(); ++i) {
@@ -86,7 +86,7 @@ std::vector<float> expected(const Problem& p) {
 }
 
 /// The same for attention whose result has no gaps.
-std::vector<float> attended(const Problem& p) {
+std::vector<float> attended(const ProblemDescriptor& p) {
   const auto all = p.operands();
   const auto value = [&](const Operand& o, int64_t b, int64_t h, int64_t row, int64_t column) {
     const int64_t at = o.first + b * o.matrix + h * o.head + row * o.line + column;
@@ -175,7 +175,7 @@ void Cudnn::expect_computed(const std::string& call_text) {
   }
   convolution.run(addresses, 1, nullptr);
   const auto* result = reinterpret_cast<const float*>(memory.back().data());
-  const bool attention = call.problem.kind == Problem::Kind::kAttention;
+  const bool attention = call.problem.kind == ProblemDescriptor::Kind::kAttention;
   const std::vector<float> want = attention ? attended(call.problem) : expected(call.problem);
   for (size_t i = 0; i < want.size(); ++i)
     ASSERT_NEAR(result[i], want[i], attention ? 1e-5 : 0) << call_text << " at " << i;
@@ -222,7 +222,7 @@ TEST_F(Cudnn, ACallIsOneEngineWithItsSettings) {
 }
 
 TEST_F(Cudnn, OffersEnginesThatSumExactlyAndInOneOrder) {
-  const Problem problem = format::parse_problem(kResidual);
+  const ProblemDescriptor problem = format::parse_problem(kResidual);
   fake_cudnn.engines = {{41, {{2, 5}, {13, 1}}, {0}},
                         {7, {}, {0, 5}},
                         {8, {}, {4}},
@@ -250,7 +250,7 @@ TEST_F(Cudnn, OffersEnginesThatSumExactlyAndInOneOrder) {
 /// x -> y, with constants w, b and r.
 test::TestArtefact convolution_model(const std::string& call_text) {
   const format::LibraryCall call = format::parse_library_call(call_text);
-  const Problem& p = call.problem;
+  const ProblemDescriptor& p = call.problem;
   test::TestArtefact made;
   made.manifest.targets = {{format::TargetKind::kCuda, "sm_90a", {}}};
   format::Entry entry;
@@ -277,7 +277,7 @@ test::TestArtefact convolution_model(const std::string& call_text) {
 
 TEST_F(Cudnn, StepsOfArtefactsArePartsOfTheGraph) {
   const std::string call = std::string("cudnn 91900 41,2=5 ") + kResidual;
-  const Problem problem = format::parse_problem(kResidual);
+  const ProblemDescriptor problem = format::parse_problem(kResidual);
   const test::TestArtefact made = convolution_model(call);
   const std::vector<uint8_t> file = format::serialize_artefact(made.manifest, {{"weights", made.weights}});
   const format::Artefact artefact = format::Artefact::parse(file);

@@ -199,7 +199,8 @@ TEST(Manifest, TargetsHaveTheSameEntriesInTheSameOrder) {
                               {"another name", [](Manifest& m) { m.entries[2].name = "other"; }},
                               {"more than one GPU",
                                [](Manifest& m) {
-                                 for (format::Target& target : m.targets) target.kind = format::TargetKind::kCuda;
+                                 for (format::ManifestTarget& target : m.targets)
+                                   target.kind = format::TargetKind::kCuda;
                                }},
                           });
 }

@@ -8,7 +8,7 @@
 namespace tw {
 namespace {
 
-using format::Problem;
+using format::ProblemDescriptor;
 
 const char* const kGemm =
     "gemm batch=2 m=8 n=6 k=4 a=x0:f16:4:32 b=x1:f16:4:0:t bias=x2:f16 residual=x3:f16 out=y:f16:6:48 act=clip:-1.5:6";
@@ -20,9 +20,9 @@ const char* const kAttention =
     "attention batch=2 m=5 n=16 k=8 groups=3 keys=7 a=x0:f16:24:120:8:0 b=x1:f16:48:336:8:24 "
     "residual=x3:f32:0:7:0:0 values=x2:f16:48:336:16:0 out=y:f16:48:240:16:0 act=softmax:0.125";
 
-TEST(Problem, TextComesBack) {
+TEST(ProblemDescriptor, TextComesBack) {
   for (const char* text : {kGemm, kConvolution, kAttention}) {
-    const Problem p = format::parse_problem(text);
+    const ProblemDescriptor p = format::parse_problem(text);
     EXPECT_EQ(format::to_string(p), text);
     EXPECT_EQ(format::parse_problem(format::to_string(p)), p);
   }
@@ -39,11 +39,11 @@ TEST(Problem, TextComesBack) {
   EXPECT_EQ(format::to_string(engine), by_engine);
 }
 
-TEST(Problem, LibrariesRefuseWhatTheyDoNotCompute) {
+TEST(ProblemDescriptor, LibrariesRefuseWhatTheyDoNotCompute) {
   const auto refusal = [](const std::string& way, std::string text, const std::string& from = "",
                           const std::string& to = "") {
     if (!from.empty()) text.replace(text.find(from), from.size(), to);
-    return format::refusal_of(format::parse_library_call(way + text));
+    return format::why_declined(format::parse_library_call(way + text));
   };
   EXPECT_EQ(refusal("cudnn 91900 34,2=5 ", kConvolution), "");
   EXPECT_EQ(refusal("cudnn 91900 34 ", kGemm), "neither convolution nor attention but a product of matrices");
@@ -72,8 +72,8 @@ TEST(Problem, LibrariesRefuseWhatTheyDoNotCompute) {
   EXPECT_EQ(refusal("miopen 1 0 ", kConvolution), "an unknown library");
 }
 
-TEST(Problem, NumbersMeanWhatTheySay) {
-  const Problem gemm = format::parse_problem(kGemm);
+TEST(ProblemDescriptor, NumbersMeanWhatTheySay) {
+  const ProblemDescriptor gemm = format::parse_problem(kGemm);
   EXPECT_EQ(gemm.parameters, (std::vector<double>{-1.5, 6}));
   EXPECT_TRUE(gemm.b.transposed);
   EXPECT_EQ(gemm.operands().size(), 5U);
@@ -81,11 +81,11 @@ TEST(Problem, NumbersMeanWhatTheySay) {
   EXPECT_EQ(gemm.span(gemm.b), 5 * 4 + 4);
   EXPECT_EQ(gemm.span(gemm.bias), 6);
   EXPECT_EQ(gemm.span(gemm.residual), 48 + 7 * 6 + 6);
-  const Problem convolution = format::parse_problem(kConvolution);
+  const ProblemDescriptor convolution = format::parse_problem(kConvolution);
   EXPECT_EQ(convolution.out_spatial(), (std::vector<int64_t>{7, 15}));
   EXPECT_EQ(convolution.span(convolution.out), 2 * 7 * 15 * 64);
   EXPECT_EQ(convolution.span(convolution.b), 64 * 3 * 32);
-  const Problem attention = format::parse_problem(kAttention);
+  const ProblemDescriptor attention = format::parse_problem(kAttention);
   EXPECT_EQ(attention.operands().size(), 5U);
   EXPECT_EQ(attention.span(attention.a), 120 + 2 * 8 + 4 * 24 + 8);
   EXPECT_EQ(attention.span(attention.b), 336 + 2 * 8 + 24 + 6 * 48 + 8);
@@ -143,7 +143,7 @@ const Wrong kWrong[] = {
     {kGemm, "bias=x2:f16", "values=x2:f16"},
 };
 
-TEST(Problem, OtherTextsAreRefused) {
+TEST(ProblemDescriptor, OtherTextsAreRefused) {
   for (const Wrong& wrong : kWrong) {
     std::string text = wrong.text;
     const size_t at = text.find(wrong.from);

@@ -76,7 +76,7 @@ TEST(MatchContraction, DepthwiseReusesTheWeights) {
   EXPECT_TRUE(match->a_uses_column);
 }
 
-// y[i, p, c] = sum over t < p + 1 of x[i + t] w[c, p, t]: the second of two phases has a tap more.
+// y[i, p, c] = sum over t < p + 1 of x[i + t] w[c, p, t]: the second of two phases has one filter position more.
 te::Program phases(int64_t rows, int64_t columns) {
   te::Builder b;
   const te::Tensor x = b.placeholder("x", DataType::f32(), {rows + 1});

@@ -66,7 +66,7 @@ TEST(Matrices, OfAConvolutionWithItsPadding) {
   expect_same(testing::conv_2d({7, 4, 6, 3, 2}), s);
 }
 
-TEST(Matrices, OfWindowsWhoseRowsOfTapsOverlap) {
+TEST(Matrices, OfWindowsWhoseRowsOverlap) {
   const auto shared = [](std::vector<int64_t> multiples) {
     Schedule s;
     return s.inline_stage("pad").matrices("conv", {"i0$i1", "i2", "r1$r0"}, std::move(multiples), "r2");
@@ -81,7 +81,7 @@ TEST(Matrices, OfWindowsWhoseRowsOfTapsOverlap) {
   EXPECT_EQ(refusal(testing::conv_2d({7, 4, 6, 3, 2}), shared({1, 1, 1})),
             "the left operand does not move by r2 as by i1");
   EXPECT_EQ(refusal(p, Schedule().inline_stage("pad").matrices("conv", {"i0$i1", "i2", "r0"}, {1, 1, 1}, "r2$r1")),
-            "the taps of conv are of one axis");
+            "the filter positions of conv are of one axis");
 }
 
 TEST(Matrices, OfGroupsOneBatch) {

@@ -312,7 +312,7 @@ TEST_F(LibraryTest, BuildsOneRowOfEachFamilyForReal) {
     instance_.epilogue = epilogue_classes(DataType::f16()).at(3).epilogue;
     const Result<BuiltTemplate> built = build();
     ASSERT_TRUE(built.ok()) << name_of(instance_.row) << ": " << built.reason();
-    Product p;
+    GemmDescriptor p;
     p.m = 2 * 32 * 32, p.n = 128, p.k = row.stream_k ? 2048 : 64;
     p.is_conv = is_conv(family);
     p.images = 2, p.height = p.width = p.out[0] = p.out[1] = 32, p.channels = 64;

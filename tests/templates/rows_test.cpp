@@ -15,14 +15,14 @@ namespace {
 TargetInfo h100() { return targets::find_target("cuda:sm_90a").info; }
 TargetInfo a100() { return targets::find_target("cuda:sm_80").info; }
 
-Product gemm(int64_t m, int64_t n, int64_t k) {
-  Product p;
+GemmDescriptor gemm(int64_t m, int64_t n, int64_t k) {
+  GemmDescriptor p;
   p.m = m, p.n = n, p.k = k;
   return p;
 }
 
-Product conv(int64_t channels, int64_t filters, int64_t padding = 1) {
-  Product p;
+GemmDescriptor conv(int64_t channels, int64_t filters, int64_t padding = 1) {
+  GemmDescriptor p;
   p.is_conv = true;
   p.images = 8, p.height = p.width = 28, p.channels = channels;
   p.m = 8 * 28 * 28, p.n = filters, p.k = 9 * channels;
@@ -30,7 +30,7 @@ Product conv(int64_t channels, int64_t filters, int64_t padding = 1) {
   return p;
 }
 
-std::string best(const Product& product) { return name_of(*ranked(product, h100()).at(0)); }
+std::string best(const GemmDescriptor& product) { return name_of(*ranked(product, h100()).at(0)); }
 
 TEST(Rows, HaveNamesOfTheirOwnThatSayTheirParameters) {
   std::set<std::string> names;
@@ -63,49 +63,49 @@ TEST(Rows, FitTheMachine) {
 TEST(Rows, SayWhyTheyDoNotComputeAProduct) {
   const Row& hopper = rows()[0];
   ASSERT_EQ(hopper.family, Family::kGemmSm90);
-  EXPECT_EQ(refusal(hopper, gemm(1280, 768, 768), h100()), "");
-  EXPECT_NE(refusal(hopper, gemm(1280, 768, 46), h100()).find("TMA lines are multiples of 16 bytes"),
+  EXPECT_EQ(why_declined(hopper, gemm(1280, 768, 768), h100()), "");
+  EXPECT_NE(why_declined(hopper, gemm(1280, 768, 46), h100()).find("TMA lines are multiples of 16 bytes"),
             std::string::npos);
-  EXPECT_NE(refusal(hopper, gemm(1280, 1001, 768), h100()).find("16 bytes"), std::string::npos);
-  EXPECT_NE(refusal(hopper, gemm(100, 768, 768), h100()).find("cluster"), std::string::npos);
-  EXPECT_NE(refusal(hopper, conv(64, 64), h100()).find("no windows"), std::string::npos);
-  EXPECT_EQ(refusal(hopper, gemm(1280, 768, 768), a100()), "cuda:sm_80 has no sm_90a");
+  EXPECT_NE(why_declined(hopper, gemm(1280, 1001, 768), h100()).find("16 bytes"), std::string::npos);
+  EXPECT_NE(why_declined(hopper, gemm(100, 768, 768), h100()).find("cluster"), std::string::npos);
+  EXPECT_NE(why_declined(hopper, conv(64, 64), h100()).find("no windows"), std::string::npos);
+  EXPECT_EQ(why_declined(hopper, gemm(1280, 768, 768), a100()), "cuda:sm_80 has no sm_90a");
   const auto warps = std::ranges::find(rows(), Family::kGemmSm80, &Row::family);
-  for (const TargetInfo& target : {a100(), h100()}) EXPECT_EQ(refusal(*warps, gemm(1280, 768, 768), target), "");
-  Product f32 = gemm(1280, 768, 768);
+  for (const TargetInfo& target : {a100(), h100()}) EXPECT_EQ(why_declined(*warps, gemm(1280, 768, 768), target), "");
+  GemmDescriptor f32 = gemm(1280, 768, 768);
   f32.operand = DataType::f32();
-  EXPECT_NE(refusal(hopper, f32, h100()).find("f16 or bf16"), std::string::npos);
+  EXPECT_NE(why_declined(hopper, f32, h100()).find("f16 or bf16"), std::string::npos);
 }
 
 // Launches hold sizes of 32 bits; CUTLASS 2.x has a matrix of the batch in each z of the grid.
 TEST(Rows, ComputeWhatTheirLaunchesCanSay) {
   const Row& hopper = rows()[0];
   const Row& warps = *std::ranges::find(rows(), Family::kGemmSm80, &Row::family);
-  Product many = gemm(512, 512, 64);
+  GemmDescriptor many = gemm(512, 512, 64);
   many.batch = 70000;
-  EXPECT_EQ(refusal(hopper, many, h100()), "");
-  EXPECT_NE(refusal(warps, many, h100()).find("65535 matrices"), std::string::npos);
+  EXPECT_EQ(why_declined(hopper, many, h100()), "");
+  EXPECT_NE(why_declined(warps, many, h100()).find("65535 matrices"), std::string::npos);
   many.batch = 65535;
-  EXPECT_EQ(refusal(warps, many, h100()), "");
+  EXPECT_EQ(why_declined(warps, many, h100()), "");
   constexpr int64_t kInt = int64_t{1} << 31;
   for (const Row* row : {&hopper, &warps}) {
-    for (const Product& p : {gemm(kInt, 512, 64), gemm(512, kInt, 64), gemm(512, 512, kInt)})
-      EXPECT_NE(refusal(*row, p, h100()).find("extents below 2^31"), std::string::npos) << name_of(*row);
-    EXPECT_EQ(refusal(*row, gemm(kInt - 8, 512, 64), h100()), "") << name_of(*row);
+    for (const GemmDescriptor& p : {gemm(kInt, 512, 64), gemm(512, kInt, 64), gemm(512, 512, kInt)})
+      EXPECT_NE(why_declined(*row, p, h100()).find("extents below 2^31"), std::string::npos) << name_of(*row);
+    EXPECT_EQ(why_declined(*row, gemm(kInt - 8, 512, 64), h100()), "") << name_of(*row);
   }
 }
 
 // Lines along the other dim of an operand are bound by that dim instead.
 TEST(Rows, AskForTheLinesThatThereAre) {
-  Product p = gemm(1280, 768, 46);
+  GemmDescriptor p = gemm(1280, 768, 46);
   p.a_by_rows = false;
-  EXPECT_EQ(refusal(rows()[0], p, h100()), "");
+  EXPECT_EQ(why_declined(rows()[0], p, h100()), "");
   p.b_by_rows = false;
-  EXPECT_NE(refusal(rows()[0], p, h100()).find("lines of b"), std::string::npos);
+  EXPECT_NE(why_declined(rows()[0], p, h100()).find("lines of b"), std::string::npos);
 }
 
 TEST(Rows, OfConvolutionsWantChannelsInWholeAccesses) {
-  const auto has = [](const Product& p, Family family) {
+  const auto has = [](const GemmDescriptor& p, Family family) {
     const bool hopper = architecture_of(family) == "sm_90a";
     const std::vector<const Row*> all = ranked(p, hopper ? h100() : a100());
     return std::ranges::any_of(all, [&](const Row* row) { return row->family == family; });
@@ -131,9 +131,9 @@ TEST(Rows, AreOrderedByWhatTheyMove) {
 // Blocks share sums where whole tiles would leave multiprocessors idle for longer than passing sums on takes.
 TEST(Rows, ShareSumsWhereTheLastTilesAreFew) {
   const Row& row = *std::ranges::find(rows(), true, &Row::stream_k);
-  EXPECT_EQ(refusal(row, gemm(1280, 768, 3072), h100()), "");
-  EXPECT_NE(refusal(row, gemm(1280, 768, 1016), h100()).find("sums of 1024"), std::string::npos);
-  const auto best_shares = [](const Product& p) { return ranked(p, h100()).at(0)->stream_k; };
+  EXPECT_EQ(why_declined(row, gemm(1280, 768, 3072), h100()), "");
+  EXPECT_NE(why_declined(row, gemm(1280, 768, 1016), h100()).find("sums of 1024"), std::string::npos);
+  const auto best_shares = [](const GemmDescriptor& p) { return ranked(p, h100()).at(0)->stream_k; };
   EXPECT_TRUE(best_shares(gemm(8192, 8192, 8192))) << "the last of 16 waves is half full";
   EXPECT_FALSE(best_shares(gemm(4096, 4096, 4096))) << "the last of 4 waves is nearly full";
   EXPECT_FALSE(best_shares(gemm(128, 768, 3072))) << "six blocks would add to a tile, one after the other";
@@ -148,7 +148,7 @@ TEST(Rows, PredictLessForLessWork) {
   }
 }
 
-format::Problem problem(std::string_view text) { return format::parse_problem(text); }
+format::ProblemDescriptor problem(std::string_view text) { return format::parse_problem(text); }
 
 TEST(Fits, TakeABatchWithOneRightSideAsMoreRows) {
   const Result<Fit> shared =

@@ -62,12 +62,12 @@ TEST(Source, FetchesOperandsInTheOrderOfTheExpression) {
 }
 
 TEST(Source, SaysWhichEpiloguesARowCannotHave) {
-  EXPECT_EQ(refusal(hopper(), loop::parse_epilogue(kBiasAndResidual), DataType::f16()), "");
+  EXPECT_EQ(why_declined(hopper(), loop::parse_epilogue(kBiasAndResidual), DataType::f16()), "");
   const Epilogue two = loop::parse_epilogue("x3:f16:point,x4:f16:point (x0 * cast<f32>(x1)) + cast<f32>(x2)");
-  EXPECT_NE(refusal(hopper(), two, DataType::f16()), "");
+  EXPECT_NE(why_declined(hopper(), two, DataType::f16()), "");
   const Epilogue wide = loop::parse_epilogue("x3:f32:point x0 + x1");
-  EXPECT_EQ(refusal(hopper(), wide, DataType::f16()), "");
-  EXPECT_NE(refusal(ampere(), wide, DataType::f16()), "");
+  EXPECT_EQ(why_declined(hopper(), wide, DataType::f16()), "");
+  EXPECT_NE(why_declined(ampere(), wide, DataType::f16()), "");
 }
 
 TEST(Source, IsOfClassesThatGroupsHave) {
@@ -137,7 +137,7 @@ TEST(Launch, OfSharedSumsBeginsWithItsBarriersAtZero) {
 class HostTest : public ::testing::Test {
  protected:
   Result<Launch> ask(int which) {
-    Product product;
+    GemmDescriptor product;
     product.m = which, product.n = product.k = 64;
     return find_launch({hopper()}, product, 132, [&](const std::string& line) { return host_.ask(line); });
   }

@@ -370,7 +370,7 @@ TEST(Canonicalize, Gates) {
 }
 
 // Kernel positions that only meet padding go, where the padding can follow.
-TEST(Canonicalize, ConvolutionWithoutTapsInThePadding) {
+TEST(Canonicalize, ConvolutionWithoutFilterPositionsInThePadding) {
   struct Case {
     std::string attributes;
     Shape out, kernel;

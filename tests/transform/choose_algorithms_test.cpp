@@ -90,7 +90,8 @@ TEST(ChooseAlgorithms, LessWeightWherePlanesAreSmall) {
 
 // A tile of all depths is larger than L2: its transformed input would be read line by line.
 TEST(ChooseAlgorithms, DirectWhereOneTransformedTileFillsTheCache) {
-  ConvProblem deep{.channels = 960, .out_channels = 16, .depth = 6, .out_depth = 4, .taps = 3, .high = 14, .wide = 14};
+  ConvProblem deep{
+      .channels = 960, .out_channels = 16, .depth = 6, .out_depth = 4, .kernel_depth = 3, .high = 14, .wide = 14};
   const auto gain = [&](const ConvProblem& p) {
     return conv_ns(p, 0, WeightsHome::kSharedCache, measured().target) /
            conv_ns(p, 4, WeightsHome::kSharedCache, measured().target);
@@ -107,7 +108,7 @@ TEST(ChooseAlgorithms, DirectWhereWeightsPassForEveryTile) {
   target.levels[1].capacity_bytes = 2 << 20;
   target.levels[2].all_per_ns = 30;
   const ConvProblem deep{
-      .channels = 960, .out_channels = 16, .depth = 6, .out_depth = 4, .taps = 3, .high = 14, .wide = 14};
+      .channels = 960, .out_channels = 16, .depth = 6, .out_depth = 4, .kernel_depth = 3, .high = 14, .wide = 14};
   const double direct = conv_ns(deep, 0, WeightsHome::kSharedCache, target);
   EXPECT_GT(conv_ns(deep, 4, WeightsHome::kSharedCache, target), direct);
   target.levels[2].all_per_ns = 300;  // a cache that delivers them in no time

@@ -164,7 +164,7 @@ std::vector<StateNames> states_of(const Graph& graph, int round) {
   return {{"x", graph.value(graph.outputs[0]).name}};
 }
 
-// What was chosen by the figures of one machine holds by those of another one.
+// What was chosen by the parameters of one machine holds by those of another one.
 TEST(LayoutProblem, WhatAPlanSaysHolds) {
   std::mt19937_64 random(43);
   int differ = 0;

@@ -123,7 +123,7 @@ TEST(SplitPhases, StrideOneIsAConvolution) {
   EXPECT_EQ(count_nodes(checked({{6}, {2}, {1}, {1}, {3, 0}, {0}}), "conv_phases"), 1);
 }
 
-// As many filters as phases, and no more taps than the longest phase has.
+// As many filters as phases, and no more filter positions than the longest phase has.
 TEST(SplitPhases, FiltersOfPhases) {
   const auto weights = [](const Case& c) {
     const Graph g = checked(c);
@@ -135,7 +135,7 @@ TEST(SplitPhases, FiltersOfPhases) {
   EXPECT_EQ(weights({{7, 7}, {4, 4}, {2, 2}, {1, 1}, {1, 1, 1, 1}, {0, 0}}), (Shape{3, 2, 2, 2, 2, 2}));
   EXPECT_EQ(weights({{7, 7}, {3, 2}, {2, 2}, {1, 1}, {1, 0, 1, 0}, {1, 0}}), (Shape{3, 2, 2, 2, 2, 1}));
   EXPECT_EQ(weights({{4}, {2}, {5}, {1}, {0, 0}, {3}}), (Shape{3, 2, 5, 1}));
-  EXPECT_EQ(weights({{4}, {5}, {2}, {2}, {1, 1}, {0}}), (Shape{3, 2, 2, 5})) << "every tap in one phase";
+  EXPECT_EQ(weights({{4}, {5}, {2}, {2}, {1, 1}, {0}}), (Shape{3, 2, 2, 5})) << "every filter position in one phase";
 }
 
 // What the stride does not divide is cut behind the element-wise operators, so that these stay with the sum.

@@ -82,7 +82,7 @@ class Flattener {
 }  // namespace
 
 size_t manifest_entry(const format::Manifest& manifest, const std::string& target, int entry) {
-  const auto found = std::ranges::find(manifest.targets, target, &format::Target::arch);
+  const auto found = std::ranges::find(manifest.targets, target, &format::ManifestTarget::arch);
   const auto index = static_cast<size_t>(found - manifest.targets.begin());
   return index * manifest.combinations() + static_cast<size_t>(entry);
 }

@@ -50,7 +50,8 @@ double contraction_length(const graph::Node& node, const std::vector<RefTensor>&
   const double each = words ? numbers_of(*words) : 1;  // products of one step
   if (node.op.starts_with("matmul")) return a.empty() ? 1 : each * static_cast<double>(a.back());
   const Shape& w = inputs[node.op == "winograd_conv" ? ops::kWinogradKernels : 1].type.shape;
-  if (node.op == "conv_phases")  // [OC, C / group, phases.., taps..]: an element is a sum over the taps of one phase
+  if (node.op == "conv_phases")  // [OC, C / group, phases.., positions..]: an element is a sum over the filter
+                                 // positions of one phase
     return static_cast<double>(w[1] *
                                num_elements(Shape(w.end() - static_cast<std::ptrdiff_t>(a.size() - 2), w.end())));
   return each * static_cast<double>(num_elements(w)) / static_cast<double>(std::max<int64_t>(1, w[0]));

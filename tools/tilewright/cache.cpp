@@ -33,7 +33,7 @@ int status(const GlobalOptions& global, const VerbOptions&) {
 
 int prune(const GlobalOptions& global, const VerbOptions& options) {
   const int64_t removed = the_cache().prune(options.max_bytes);
-  format::remove_abandoned_files(cache_folder());  // where figures of machines are
+  format::remove_abandoned_files(cache_folder());  // where machine parameters are
   if (global.json) {
     print_json("tilewright.cache.v1", {{"removed", removed}});
     return kOk;

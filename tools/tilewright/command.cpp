@@ -31,9 +31,9 @@ format::Artefact parse_artefact(const std::string& path, const std::vector<uint8
   }
 }
 
-driver::machine::MachineOptions measured_figures() {
+driver::machine::MachineOptions measured_parameters() {
   driver::machine::MachineOptions options;
-  options.figures = driver::machine::Figures::kMeasured;
+  options.parameters = driver::machine::Parameters::kMeasured;
   options.notice = [](const std::string& sentence) { print_error("tilewright: {}\n", sentence); };
   return options;
 }

@@ -83,8 +83,8 @@ void say(const GlobalOptions& global, const std::string& line);
 
 /// Folder of the cache of artefacts; empty: there is none.
 std::string artefact_cache_folder();
-/// This machine's measured figures, for verbs that build something from them; notices go to stderr.
-driver::machine::MachineOptions measured_figures();
+/// This machine's measured parameters, for verbs that build something from them; notices go to stderr.
+driver::machine::MachineOptions measured_parameters();
 
 /// All bytes of a file; UsageError when it cannot be read.
 std::vector<uint8_t> read_file(const std::string& path);

@@ -12,14 +12,14 @@ namespace tw::cli {
 namespace {
 
 // What a compilation gave, now or earlier.
-struct Product {
+struct CompileOutcome {
   driver::CompileSummary summary;
   std::vector<driver::PassTime> times;  // empty when it was in the cache
   bool cached = false;
 };
 
-void print_times(const GlobalOptions& global, const Product& product) {
-  for (const driver::PassTime& t : product.times)
+void print_times(const GlobalOptions& global, const CompileOutcome& outcome) {
+  for (const driver::PassTime& t : outcome.times)
     say(global, fmt::format("  {:<6} {:<24} {:9.3f} ms", t.phase, t.pass, t.nanoseconds / 1e6));
 }
 
@@ -47,8 +47,8 @@ std::string plan_of(const std::string& artefact) {
 }
 
 // Compiles to `output`, or copies what an earlier compilation left in the cache.
-Product produce(const VerbOptions& options, driver::CompileOptions compile, const std::string& output,
-                Progress& progress) {
+CompileOutcome produce(const VerbOptions& options, driver::CompileOptions compile, const std::string& output,
+                       Progress& progress) {
   auto [cache, key] = find_in_cache(options.model, compile, progress);
   if (options.time_passes) key.reset();
   if (key) {
@@ -67,13 +67,13 @@ Product produce(const VerbOptions& options, driver::CompileOptions compile, cons
   return {driver::summarize(compiled), compiled.times, false};
 }
 
-void print_text(const GlobalOptions& global, const VerbOptions& options, const Product& product,
+void print_text(const GlobalOptions& global, const VerbOptions& options, const CompileOutcome& outcome,
                 const std::string& line) {
-  const driver::CompileSummary& summary = product.summary;
+  const driver::CompileSummary& summary = outcome.summary;
   std::string families;
   for (const auto& [family, count] : summary.families)
     families += fmt::format("{} {} {}", families.empty() ? "" : ",", count, family);
-  say(global, line + (product.cached ? ", from the cache" : ""));
+  say(global, line + (outcome.cached ? ", from the cache" : ""));
   if (summary.entries.size() > 1) {
     say(global, fmt::format("{} combinations of shapes share weights and code:", summary.entries.size()));
     for (const std::string& entry : summary.entries) say(global, "  " + entry);
@@ -83,7 +83,7 @@ void print_text(const GlobalOptions& global, const VerbOptions& options, const P
     say(global, fmt::format("Winograd convolution in {} of {} groups: rounding errors are larger than of direct sums; "
                             "--precision strict uses none",
                             summary.winograd_groups, summary.groups));
-  if (options.time_passes) print_times(global, product);
+  if (options.time_passes) print_times(global, outcome);
 }
 
 int compile(const GlobalOptions& global, const VerbOptions& options) {
@@ -97,7 +97,7 @@ int compile(const GlobalOptions& global, const VerbOptions& options) {
   if (options.plan_out.ends_with(".tw"))
     throw UsageError(fmt::format("--plan-out '{}': a plan is no artefact", options.plan_out));
   keep_input(options.model, options.plan_out);
-  const Product product = produce(options, compile, output, progress);
+  const CompileOutcome outcome = produce(options, compile, output, progress);
   if (!options.compile.stop_after.empty()) {
     say(global, fmt::format("stopped after pass {}", options.compile.stop_after));
     return kOk;
@@ -106,25 +106,25 @@ int compile(const GlobalOptions& global, const VerbOptions& options) {
   std::string plan;
   if (!options.plan_out.empty() || global.verbose > 0) plan = plan_of(output);
   if (!options.plan_out.empty()) format::write_file_atomically(options.plan_out, format::bytes_of(plan));
-  for (const std::string& warning : product.summary.warnings) print_error("tilewright: warning: {}\n", warning);
+  for (const std::string& warning : outcome.summary.warnings) print_error("tilewright: warning: {}\n", warning);
   const auto bytes = static_cast<int64_t>(std::filesystem::file_size(output));
   if (global.json) {
     print_json("tilewright.compile.v1", {{"output", output},
-                                         {"target", product.summary.target},
-                                         {"entries", product.summary.entries.size()},
-                                         {"groups", product.summary.groups},
-                                         {"kernels", product.summary.kernels},
-                                         {"families", product.summary.families},
-                                         {"winograd_groups", product.summary.winograd_groups},
+                                         {"target", outcome.summary.target},
+                                         {"entries", outcome.summary.entries.size()},
+                                         {"groups", outcome.summary.groups},
+                                         {"kernels", outcome.summary.kernels},
+                                         {"families", outcome.summary.families},
+                                         {"winograd_groups", outcome.summary.winograd_groups},
                                          {"bytes", bytes},
-                                         {"cached", product.cached},
+                                         {"cached", outcome.cached},
                                          {"seconds", seconds}});
     return kOk;
   }
   progress.clear();
-  print_text(global, options, product,
+  print_text(global, options, outcome,
              fmt::format("{} -> {} ({:.1f} MB) for {} in {:.2f} s", options.model, output, bytes / 1e6,
-                         product.summary.target, seconds));
+                         outcome.summary.target, seconds));
   if (global.verbose > 0) print_groups(global, plan::parse_plan(plan));
   return kOk;
 }

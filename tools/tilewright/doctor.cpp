@@ -38,7 +38,7 @@ nlohmann::ordered_json to_json(const TargetInfo& host) {
                      {"clock_ghz", peak.clock_ghz}});
   }
   for (const MemoryLevel& level : host.levels) levels.push_back(to_json(level));
-  return {{"from", host.figures_from},
+  return {{"from", host.parameters_from},
           {"fma_peaks", peaks},
           {"levels", levels},
           {"fork_join_ns", host.fork_join_ns},
@@ -60,8 +60,8 @@ std::string size_text(int64_t bytes) {
                           : fmt::format("{} KiB", bytes >> 10);
 }
 
-void print_figures(const GlobalOptions& global, const TargetInfo& host) {
-  say(global, fmt::format("figures    {}", host.figures_from));
+void print_parameters(const GlobalOptions& global, const TargetInfo& host) {
+  say(global, fmt::format("parameters {}", host.parameters_from));
   for (const VectorPeak& peak : host.peaks) {
     say(global,
         fmt::format("FMA peak   {:3}-bit vectors: {:.5g} GFLOP/s on one CPU, {:.5g} on {}, at {:.2g} GHz (f32)",
@@ -81,7 +81,7 @@ void print_figures(const GlobalOptions& global, const TargetInfo& host) {
   }
 }
 
-/// The figure of the data sheet in brackets behind a measured one, if it has one.
+/// The value of the data sheet in brackets behind a measured one, if it has one.
 std::string beside(double sheet, double scale) { return sheet > 0 ? fmt::format(" ({:.4g})", sheet / scale) : ""; }
 
 double sheet_peak(const DeviceRates& sheet, const TypePeak& peak) {
@@ -117,8 +117,8 @@ void print_device(const GlobalOptions& global, const DeviceRates& rates, const D
 }
 
 int doctor(const GlobalOptions& global, const VerbOptions& options) {
-  driver::machine::MachineOptions machine_model = measured_figures();
-  if (options.remeasure) machine_model.figures = driver::machine::Figures::kMeasuredAnew;
+  driver::machine::MachineOptions machine_model = measured_parameters();
+  if (options.remeasure) machine_model.parameters = driver::machine::Parameters::kMeasuredAnew;
   const TargetInfo host = driver::machine::resolve_target("cpu", machine_model).info;
   const std::string cpu = targets::host_cpu().name;
   const Result<bool> available = driver::cuda_generation_available();
@@ -141,7 +141,7 @@ int doctor(const GlobalOptions& global, const VerbOptions& options) {
                                         {"vector_bytes", host.vector_bytes},
                                         {"cpus", host.compute_units},
                                         {"figures", to_json(host)},
-                                        {"figures_file", driver::machine::figures_path(host, machine_model)},
+                                        {"figures_file", driver::machine::parameters_path(host, machine_model)},
                                         {"operators", operators},
                                         {"nvrtc", nvrtc},
                                         {"gpus", gpus},
@@ -153,7 +153,7 @@ int doctor(const GlobalOptions& global, const VerbOptions& options) {
   say(global, fmt::format("CPU        {} ({} CPUs)", cpu, host.compute_units));
   say(global,
       fmt::format("target     {}: {}-byte vectors, {} registers", host.name, host.vector_bytes, host.vector_registers));
-  print_figures(global, host);
+  print_parameters(global, host);
   say(global, fmt::format("operators  {}", operators));
   say(global, fmt::format("NVRTC      {}", nvrtc));
   for (const auto& [name, gpu] : gpus.items()) {
@@ -171,7 +171,7 @@ int doctor(const GlobalOptions& global, const VerbOptions& options) {
 void add_doctor(Application& application) {
   add_verb(application,
            {"doctor",
-            "Example: tilewright doctor\n\nShows the environment: CPU and GPU with their measured figures, targets.",
+            "Example: tilewright doctor\n\nShows the environment: CPU and GPU with their measured parameters, targets.",
             "", "", doctor});
 }
 

@@ -184,7 +184,7 @@ int explain(const GlobalOptions& global, const VerbOptions& options) {
   const bool gpu = artefact.manifest().kind() == format::TargetKind::kCuda;
   const artefact::Explained run =
       gpu && options.no_run ? find_entry(artefact.manifest(), options) : run_entry(model, options);
-  const driver::machine::MachineOptions figures = measured_figures();
+  const driver::machine::MachineOptions figures = measured_parameters();
   targets::Target target = driver::machine::resolve_target(gpu ? "cuda:" + run.level : "cpu", figures);
   target.info.device = driver::machine::find_device(target.info, figures).rates;
   artefact::EntryReport report = artefact::explain_entry(model.artefact, run, target);
@@ -194,7 +194,7 @@ int explain(const GlobalOptions& global, const VerbOptions& options) {
     nlohmann::ordered_json json = {{"model", options.model},
                                    {"threads", run.threads},
                                    {"level", run.level},
-                                   {"figures", target.info.figures_from},
+                                   {"figures", target.info.parameters_from},
                                    {"groups", list_of(reports)}};
     if (options.why) json["edges"] = list_of(report.edges);
     if (options.why) json["values"] = list_of(report.values);
@@ -203,7 +203,7 @@ int explain(const GlobalOptions& global, const VerbOptions& options) {
   }
   const std::string by = gpu ? "" : fmt::format("{} thread{}; ", run.threads, run.threads == 1 ? "" : "s");
   say(global, fmt::format("{} groups, slowest first; code for {}; {}bounds from figures {}", reports.size(), run.level,
-                          by, target.info.figures_from));
+                          by, target.info.parameters_from));
   for (const artefact::GroupReport& r : reports) print_group(global, r);
   if (options.why) print_why(global, report);
   return kOk;

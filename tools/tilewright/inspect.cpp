@@ -51,7 +51,7 @@ int inspect_artefact(const GlobalOptions& global, const VerbOptions& options, co
     return kOk;
   }
   std::string targets;
-  for (const format::Target& t : m.targets) targets += (targets.empty() ? "" : ", ") + t.arch;
+  for (const format::ManifestTarget& t : m.targets) targets += (targets.empty() ? "" : ", ") + t.arch;
   const std::string dtype =
       m.dtype == format::DataType::kF32 ? "" : fmt::format(", f32 as {}", format::name_of(m.dtype));
   say(global, fmt::format("artefact by {} for {}{}", m.producer, targets, dtype));

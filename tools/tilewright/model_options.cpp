@@ -26,7 +26,7 @@ std::function<void(const std::string&)> notices(Progress& progress) {
 }  // namespace
 
 driver::CompileOptions with_surroundings(driver::CompileOptions out, Progress& progress) {
-  out.machine_model = measured_figures();
+  out.machine_model = measured_parameters();
   out.progress = std::ref(progress);
   start_watch(out);
   out.cubins.worker = worker_command();

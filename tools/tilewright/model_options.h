@@ -1,4 +1,4 @@
-// What a compilation that the command starts gets besides its options: this machine's figures, this program as its
+// What a compilation that the command starts gets besides its options: this machine's parameters, this program as its
 // worker, the user's cache and database, progress, and Ctrl-C.
 #pragma once
 #include <optional>

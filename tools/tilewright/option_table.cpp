@@ -148,7 +148,7 @@ constexpr Option<VerbOptions> kVerbs[] = {
     option<&VerbOptions::remeasure>(
         {.name = "remeasure",
          .verbs = "doctor",
-         .help = "Measure this machine again (about 2 s), and its GPU (about 5 s), and keep the new figures"}),
+         .help = "Measure this machine again (about 2 s), and its GPU (about 5 s), and keep the new parameters"}),
     option<&VerbOptions::max_bytes>({.name = "max-size",
                                      .kind = OptionKind::kBytes,
                                      .unset = "nothing",
@@ -210,7 +210,7 @@ constexpr Option<VerbOptions> kVerbs[] = {
 
 constexpr Variable kVariables[] = {
     {"TILEWRIGHT_CACHE_DIR",
-     "Folder of what can be made anew: artefacts, GPU kernels, templates, figures of this machine. "
+     "Folder of what can be made anew: artefacts, GPU kernels, templates, parameters of this machine. "
      "Else tilewright in $XDG_CACHE_HOME or ~/.cache; /dev/null: nothing is kept"},
     {"TILEWRIGHT_LIBRARY_PATH", "Folders, with colons between, in which cuBLASLt and cuDNN are looked for first"},
     {"TW_NVRTC", "Path of NVRTC. Else libnvrtc.so, where the system finds it"},

@@ -170,7 +170,7 @@ std::optional<std::vector<std::string>> features_of_arch(std::string_view arch) 
 }
 
 /// Why this machine cannot run code for `target`; empty when it can.
-std::string why_not(const format::Target& target) {
+std::string why_not(const format::ManifestTarget& target) {
   std::optional<std::vector<std::string>> required = features_of_arch(target.arch);
   if (!required)
     return format::join("the artefact is for the architecture '", target.arch, "'; this machine is ",
@@ -211,7 +211,7 @@ std::vector<std::string> missing_cpu_features(const std::vector<std::string>& re
   return missing;
 }
 
-size_t choose_cpu_target(std::span<const format::Target> targets, const std::string& level) {
+size_t choose_cpu_target(std::span<const format::ManifestTarget> targets, const std::string& level) {
   std::string known, reasons;
   for (size_t t = 0; t < targets.size(); ++t) {
     known += (t == 0 ? "" : ", ") + targets[t].arch;

@@ -67,8 +67,8 @@ CudaContext::CudaContext(const Loaded& loaded, const Options& options, DevicePtr
   const Current current(loaded.gpu);
   allocate();
   prepare_calls();
-  programs_.reserve(loaded.manifest.entries.size());
-  for (const format::Entry& entry : loaded.manifest.entries) programs_.push_back(make_program(entry));
+  entries_.reserve(loaded.manifest.entries.size());
+  for (const format::Entry& entry : loaded.manifest.entries) entries_.push_back(prepare_entry(entry));
 }
 
 void CudaContext::allocate() {
@@ -113,8 +113,8 @@ Launch CudaContext::make_launch(const format::Entry& entry, const format::CudaSt
 }
 
 /// For tensors at the staging addresses: those of callers with host tensors.
-CudaContext::Program CudaContext::make_program(const format::Entry& entry) {
-  Program program;
+CudaContext::PreparedEntry CudaContext::prepare_entry(const format::Entry& entry) {
+  PreparedEntry prepared;
   for (const format::CudaStep& step : entry.cuda_steps) {
     Launch launch = make_launch(entry, step);
     // A library loads its kernels when they are first launched, which cannot be captured into a graph.
@@ -129,16 +129,16 @@ CudaContext::Program CudaContext::make_program(const format::Entry& entry) {
       touches_tensors |= is_tensor(entry.buffers[static_cast<size_t>(map.buffer)]);
     for (const int64_t operand : step.operands)
       touches_tensors |= is_tensor(entry.buffers[static_cast<size_t>(operand)]);
-    if (checks) program.checks += format::join(program.checks.empty() ? "" : ", ", "'", step.name, "'");
-    if (touches_tensors) program.touching_tensors.push_back(program.launches.size());
-    program.launches.push_back(std::move(launch));
+    if (checks) prepared.checks += format::join(prepared.checks.empty() ? "" : ", ", "'", step.name, "'");
+    if (touches_tensors) prepared.touching_tensors.push_back(prepared.launches.size());
+    prepared.launches.push_back(std::move(launch));
   }
   for (const format::Zeros& zeros : entry.zeros) {
     const Clearing clearing = make_clearing(entry, zeros);
-    if (clearing.bytes > 0 && clearing.before < program.launches.size()) program.clearings.push_back(clearing);
+    if (clearing.bytes > 0 && clearing.before < prepared.launches.size()) prepared.clearings.push_back(clearing);
   }
-  if (!profile_) program.graph = std::make_unique<LaunchGraph>(loaded_.gpu, program.launches, program.clearings);
-  return program;
+  if (!profile_) prepared.graph = std::make_unique<LaunchGraph>(loaded_.gpu, prepared.launches, prepared.clearings);
+  return prepared;
 }
 
 Clearing CudaContext::make_clearing(const format::Entry& entry, const format::Zeros& zeros) const {
@@ -212,7 +212,7 @@ void CudaContext::place_outputs(const format::Entry& entry, const DLTensor* outp
 /// One run, and one more for each of `times_ns`.
 void CudaContext::measure(int index, const DLTensor* inputs, const DLTensor* outputs, std::span<uint64_t> times_ns) {
   const format::Entry& entry = loaded_.manifest.entries[static_cast<size_t>(index)];
-  Program& program = programs_[static_cast<size_t>(index)];
+  PreparedEntry& prepared = entries_[static_cast<size_t>(index)];
   const nvtx3::scoped_range range(entry.name);
   const Current current(loaded_.gpu);
   int32_t error = 0;
@@ -220,18 +220,18 @@ void CudaContext::measure(int index, const DLTensor* inputs, const DLTensor* out
   try {
     place_inputs(entry, inputs);
     place_outputs(entry, outputs);
-    bind_tensors(entry, program);
-    if (!program.checks.empty()) {
+    bind_tensors(entry, prepared);
+    if (!prepared.checks.empty()) {
       driver_.check(driver_.copy_to_device(error_.address(), &error, sizeof(error), stream_.handle()),
                     "clear the error word");
     }
-    const bool short_runs = !times_ns.empty() && program.launches.size() < kFewLaunches;
+    const bool short_runs = !times_ns.empty() && prepared.launches.size() < kFewLaunches;
     if (profile_ || short_runs) gate.hold(loaded_.gpu, stream_.handle());
-    submit(program);
-    if (!times_ns.empty()) submit_timed(program, times_ns.size());
+    submit(prepared);
+    if (!times_ns.empty()) submit_timed(prepared, times_ns.size());
     gate.open();
     fetch_outputs(entry, outputs);
-    if (!program.checks.empty()) {
+    if (!prepared.checks.empty()) {
       driver_.check(driver_.copy_to_host(&error, error_.address(), sizeof(error), stream_.handle()),
                     "read the error word");
     }
@@ -242,38 +242,38 @@ void CudaContext::measure(int index, const DLTensor* inputs, const DLTensor* out
   synchronize("run the model on the GPU");
   run_events_.read(times_ns);
   if (profile_) {
-    step_times_.resize(program.launches.size());
+    step_times_.resize(prepared.launches.size());
     step_events_.read(step_times_);
   }
-  if (error != 0) format::fail(format::ErrorCode::kInputValue, value_error_message("step " + program.checks, error));
+  if (error != 0) format::fail(format::ErrorCode::kInputValue, value_error_message("step " + prepared.checks, error));
 }
 
-void CudaContext::bind_tensors(const format::Entry& entry, Program& program) {
-  for (const size_t index : program.touching_tensors) {
-    Launch& launch = program.launches[index];
+void CudaContext::bind_tensors(const format::Entry& entry, PreparedEntry& prepared) {
+  for (const size_t index : prepared.touching_tensors) {
+    Launch& launch = prepared.launches[index];
     if (relocate(entry, launch)) launch.in_graph = false;
-    if (launch.in_graph || program.graph == nullptr) continue;
-    program.graph->update(index, launch);
+    if (launch.in_graph || prepared.graph == nullptr) continue;
+    prepared.graph->update(index, launch);
     launch.in_graph = true;  // not before: an update that failed is tried again
   }
 }
 
-void CudaContext::submit(Program& program) {
-  if (program.graph != nullptr) return program.graph->submit(stream_.handle());
+void CudaContext::submit(PreparedEntry& prepared) {
+  if (prepared.graph != nullptr) return prepared.graph->submit(stream_.handle());
   // On the default stream, which this one waits for.
-  for (const Clearing& c : program.clearings) driver_.check(driver_.memset(c.address, 0, c.bytes), "clear memory");
+  for (const Clearing& c : prepared.clearings) driver_.check(driver_.memset(c.address, 0, c.bytes), "clear memory");
   size_t step = 0;
   step_events_.record(step, stream_.handle());
-  for (Launch& launch : program.launches) {
+  for (Launch& launch : prepared.launches) {
     launch_alone(driver_, launch, stream_.handle());
     step_events_.record(++step, stream_.handle());
   }
 }
 
-void CudaContext::submit_timed(Program& program, size_t times) {
+void CudaContext::submit_timed(PreparedEntry& prepared, size_t times) {
   run_events_.record(0, stream_.handle());
   for (size_t i = 1; i <= times; ++i) {
-    submit(program);
+    submit(prepared);
     run_events_.record(i, stream_.handle());
   }
 }

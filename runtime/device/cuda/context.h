@@ -32,7 +32,7 @@ class CudaContext : public DeviceContext {
   int threads() const override { return 1; }
 
  private:
-  struct Program {
+  struct PreparedEntry {
     std::vector<Launch> launches;          // of the steps, relocated
     std::vector<size_t> touching_tensors;  // the launches that take addresses of inputs or outputs
     std::vector<Clearing> clearings;       // of Entry::zeros
@@ -43,14 +43,14 @@ class CudaContext : public DeviceContext {
   void allocate();
   void prepare_calls();
   Launch make_launch(const format::Entry& entry, const format::CudaStep& step);
-  Program make_program(const format::Entry& entry);
+  PreparedEntry prepare_entry(const format::Entry& entry);
   Clearing make_clearing(const format::Entry& entry, const format::Zeros& zeros) const;
   void place_inputs(const format::Entry& entry, const DLTensor* inputs);
   void place_outputs(const format::Entry& entry, const DLTensor* outputs);
-  void bind_tensors(const format::Entry& entry, Program& program);
+  void bind_tensors(const format::Entry& entry, PreparedEntry& prepared);
   bool relocate(const format::Entry& entry, Launch& launch);
-  void submit(Program& program);
-  void submit_timed(Program& program, size_t times);
+  void submit(PreparedEntry& prepared);
+  void submit_timed(PreparedEntry& prepared, size_t times);
   void fetch_outputs(const format::Entry& entry, const DLTensor* outputs);
   DevicePtr address(const format::Buffer& buffer) const;
   void synchronize(const char* doing);
@@ -65,7 +65,7 @@ class CudaContext : public DeviceContext {
   DeviceMemory workspace_;                                    // of whichever call runs
   std::vector<DeviceMemory> input_staging_, output_staging_;  // for host tensors, as large as any entry needs
   std::vector<DevicePtr> inputs_, outputs_;                   // of the current run
-  std::vector<Program> programs_;                             // one for each entry
+  std::vector<PreparedEntry> entries_;                        // one for each entry
   Events step_events_;                                        // before each step and after the last, when profiling
   Events run_events_;                                         // before each timed run and after the last
   std::vector<uint64_t> step_times_;

@@ -62,7 +62,7 @@ class MatmulCall : public Call {
   void choose(int64_t algorithm);
 
   const Cublaslt& library_;
-  format::Problem problem_;
+  format::ProblemDescriptor problem_;
   void* handle_;
   LibraryObject desc_, a_, b_, out_;
   MatmulChoice choice_{};

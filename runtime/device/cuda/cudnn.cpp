@@ -13,7 +13,7 @@ using format::DataType;
 using format::ErrorCode;
 using format::LibraryCall;
 using format::Operand;
-using format::Problem;
+using format::ProblemDescriptor;
 
 // cudnnBackendDescriptorType_t
 constexpr int kConvolution = 1, kEngine = 2, kConfig = 3, kHeuristics = 4, kPlan = 5, kKnobChoice = 7,
@@ -74,11 +74,11 @@ std::vector<int64_t> extents_of(int64_t first, int64_t channels, const std::vect
 // Makes of a problem a graph of the library's operations, the last one of `parts`.
 class GraphMaker {
  public:
-  GraphMaker(const Cudnn& library, const Problem& problem, std::deque<CudnnDescriptor>& parts)
+  GraphMaker(const Cudnn& library, const ProblemDescriptor& problem, std::deque<CudnnDescriptor>& parts)
       : library_(library), problem_(problem), parts_(parts) {}
 
   void* make(void* handle) {
-    problem_.kind == Problem::Kind::kAttention ? attend() : convolve();
+    problem_.kind == ProblemDescriptor::Kind::kAttention ? attend() : convolve();
     return add(kGraph, {{kHandleOfGraph, kHandleType, handle}, {kOperations, kDescriptor, operations_}});
   }
 
@@ -90,7 +90,7 @@ class GraphMaker {
   }
 
   void convolve() {
-    const Problem& p = problem_;
+    const ProblemDescriptor& p = problem_;
     const bool activates = p.activation != Activation::kNone;
     auto follow = std::ssize(p.operands()) - 3 + (activates ? 1 : 0);  // steps
     const auto next = [&] { return follow-- > 0 ? tensor(extents_of(p.batch, p.n, p.out_spatial())) : operand(p.out); };
@@ -118,7 +118,7 @@ class GraphMaker {
 
   // The very steps by which the library knows attention.
   void attend() {
-    const Problem& p = problem_;
+    const ProblemDescriptor& p = problem_;
     const Extents all = {p.batch, p.groups, p.m, p.keys}, row = {p.batch, p.groups, p.m, 1};
     void* scores = operate(kProduct, 0, operand(p.a), operand(p.b), tensor(all));
     scores = operate(kPointwise, kMultiply, scores, tensor({1, 1, 1, 1}, DataType::kF32, kScale), tensor(all));
@@ -136,7 +136,7 @@ class GraphMaker {
   // last one on, and attention has no channels.
   void* tensor(const Extents& extents, DataType type = DataType::kF32, int64_t number = 0, Extents strides = {}) {
     const int64_t known = number != 0 ? number : kFirstBetween + std::ssize(parts_);
-    const bool channels = problem_.kind == Problem::Kind::kConvolution, given = !strides.empty();
+    const bool channels = problem_.kind == ProblemDescriptor::Kind::kConvolution, given = !strides.empty();
     strides.resize(extents.size(), 1);
     int64_t step = channels ? extents[1] : 1;
     for (size_t d = extents.size(); d-- > 0 && !given;)
@@ -151,11 +151,11 @@ class GraphMaker {
   }
 
   void* operand(const Operand& o) {
-    const Problem& p = problem_;
+    const ProblemDescriptor& p = problem_;
     const std::vector<const Operand*> all = p.operands();
     const int64_t number = std::ranges::find(all, &o) - all.begin() + 1;
     const bool left = &o == &p.a, right = &o == &p.b;
-    if (p.kind == Problem::Kind::kConvolution)
+    if (p.kind == ProblemDescriptor::Kind::kConvolution)
       return tensor(left            ? extents_of(p.batch, p.k, p.spatial)
                     : right         ? extents_of(p.n, p.k / p.groups, p.window)
                     : &o == &p.bias ? extents_of(1, p.n, Extents(p.window.size(), 1))
@@ -173,7 +173,7 @@ class GraphMaker {
 
   // `other` is null where there is one operand.
   void* operate(const Operation& operation, int mode, void* value, void* other, void* result) {
-    const Problem& p = problem_;
+    const ProblemDescriptor& p = problem_;
     const int math = type_of(DataType::kF32);
     std::vector<CudnnAttribute> kind = {{operation.math, kDataType, math}};
     if (operation.mode_type != 0) kind.push_back({operation.mode, operation.mode_type, mode});
@@ -189,7 +189,7 @@ class GraphMaker {
   }
 
   const Cudnn& library_;
-  const Problem& problem_;
+  const ProblemDescriptor& problem_;
   std::deque<CudnnDescriptor>& parts_;
   std::vector<void*> operations_;
 };
@@ -298,7 +298,8 @@ void CudnnCall::run(std::span<const DevicePtr> operands, DevicePtr workspace, St
   library_.check(library_.execute(handle_, parts_.back().get(), pack.get()), "run");
 }
 
-std::vector<LibraryCall> cudnn_offers(const Cudnn& library, void* handle, const Problem& problem, size_t max) {
+std::vector<LibraryCall> cudnn_offers(const Cudnn& library, void* handle, const ProblemDescriptor& problem,
+                                      size_t max) {
   std::deque<CudnnDescriptor> parts;
   const void* graph = GraphMaker(library, problem, parts).make(handle);
   const CudnnDescriptor heuristics(

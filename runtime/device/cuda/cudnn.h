@@ -80,7 +80,7 @@ class CudnnCall : public Call {
  private:
   const Cudnn& library_;
   void* handle_;
-  format::Problem problem_;
+  format::ProblemDescriptor problem_;
   std::deque<CudnnDescriptor> parts_;  // the last one is the plan
   size_t workspace_bytes_ = 0;
 };
@@ -88,7 +88,7 @@ class CudnnCall : public Call {
 /// The calls by which the library's heuristics would compute a problem, best first, at most `max`: engines that give
 /// the same result each time, with sums in f32. Its engines of last resort, which take up to a minute to compile, are
 /// not asked for. The GPU is current.
-std::vector<format::LibraryCall> cudnn_offers(const Cudnn& library, void* handle, const format::Problem& problem,
-                                              size_t max);
+std::vector<format::LibraryCall> cudnn_offers(const Cudnn& library, void* handle,
+                                              const format::ProblemDescriptor& problem, size_t max);
 
 }  // namespace tw::runtime::cuda

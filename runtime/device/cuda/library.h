@@ -36,7 +36,8 @@ class SharedLibrary {
 class Call {
  public:
   virtual ~Call() = default;
-  /// Puts the step on a stream: addresses of Problem::operands(), in their order, and workspace_bytes() of memory.
+  /// Puts the step on a stream: addresses of ProblemDescriptor::operands(), in their order, and workspace_bytes() of
+  /// memory.
   virtual void run(std::span<const DevicePtr> operands, DevicePtr workspace, StreamHandle stream) const = 0;
   virtual size_t workspace_bytes() const = 0;
 };

@@ -51,7 +51,8 @@ BulkCopy window_copy(const std::vector<Stmt>& loops, const loop::Buffer& tensor,
   const Expr& load = store->value.op() == Op::kSelect ? store->value.arg(1) : store->value;
   std::vector<Expr> indices = load->args;
   Shape shape = tensor.shape;
-  // A loop over taps may look like one over tiles; then the conditions say more than that pixels and indices exist.
+  // A loop over filter positions may look like one over tiles; then the conditions say more than that pixels and
+  // indices exist.
   const auto find = [&]() -> std::optional<Pixels> {
     for (Pixels& way : find_pixels(indices, lines, condition, ranges)) {
       std::vector<Expr> all = indices;
@@ -106,7 +107,7 @@ BulkCopy bulk_copy(const Stmt& nest, const std::vector<loop::Buffer>& params, co
   size_t next = 0, next_to = store->indices.size() - loops.size();
   for (const Stmt& l : loops) {
     const size_t from = dim_of(l, load->args, ranges), to = dim_of(l, store->indices, ranges);
-    // The box lies in the buffer as in the tensor, line by line.
+    // The box is stored in the buffer as in the tensor, line by line.
     TW_CHECK(from >= next && to == next_to, "bulk loop {} moves across another", l->var);
     copy.box[from] = l->extent;
     origin[l->var] = int_imm(0);

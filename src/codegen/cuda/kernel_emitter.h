@@ -54,7 +54,7 @@ class KernelEmitter {
   void tiles(WarpRole role);
   // Where blocks walk over tiles: consumer t of a block takes the tiles t, t + together, .. of those of the block.
   void walk(const std::string& type);
-  // Goes on by the slots of so many tiles, which other consumers use.
+  // Goes on by the slots of `tiles` tiles, which other consumers use.
   void skip(const std::string& tiles);
   // The threads of a tile wait for each other.
   void meet() {
@@ -143,7 +143,7 @@ class KernelEmitter {
   std::string condition(const Stmt& s, const std::string& lane) const;
   // Whether a store of a pipelined loop is a copy from memory, which goes on while others compute.
   bool copy_ahead(const Stmt& s);
-  // An element, or a vector that lies in memory as a whole; else nothing.
+  // An element, or a vector that is contiguous in memory; else nothing.
   std::string place(const std::string& buffer, DataType type, const std::vector<Expr>& indices) const;
   // The first element of an access to shared memory as arguments: its buffer, what varies of its number, a constant.
   std::string apart(const std::string& buffer, const CudaOffset& offset) const;

@@ -46,15 +46,15 @@ std::vector<Stmt> nest_of(const Stmt& nest) {
 }
 
 // A store sums[..] = fma(f32(left), f32(right), sums[..]); the columns' element names the variable `pair`.
-struct Product {
+struct MmaOperands {
   const Expr &left, &right;
 };
 
-Product product_of(const Stmt& store, const std::string& pair) {
+MmaOperands operands_of(const Stmt& store, const std::string& pair) {
   const Expr& sum = store->value;
   TW_CHECK(store->kind == StmtKind::kStore && sum.op() == Op::kFma && !store->predicate, "a matrix step without sum");
   const bool swapped = uses_var(sum.arg(0), pair);
-  const Product p{load_of(sum.arg(swapped ? 1 : 0)), load_of(sum.arg(swapped ? 0 : 1))};
+  const MmaOperands p{load_of(sum.arg(swapped ? 1 : 0)), load_of(sum.arg(swapped ? 0 : 1))};
   TW_CHECK(p.left.type() == p.right.type(), "{} multiplies two types", to_string(sum));
   return p;
 }
@@ -68,7 +68,7 @@ std::vector<Expr> indices_at(const Stmt& store, const VarMap& place, const Analy
 MatrixStep matrix_step(const Stmt& nest, const ThreadGroup& group, const Analyzer& ranges) {
   const Places at = places_of(nest, group);
   const Stmt& store = nest->body[0]->body[0]->body[0];
-  const auto [left, right] = product_of(store, at.pair);
+  const auto [left, right] = operands_of(store, at.pair);
   const bool apart =
       !uses_var(left, at.pair) && !uses_var(left, at.column) && !uses_var(right, at.row) && !uses_var(right, at.half);
   TW_CHECK(apart, "{} is no product of rows and columns", to_string(store->value));
@@ -115,7 +115,7 @@ GroupStep group_step(const Stmt& nest, const ThreadGroup& group, const Analyzer&
   const bool sizes = nest->extent == 2 && columns->extent == 2 && steps->extent == kSteps;
   TW_CHECK(sizes, "a matrix step other than 2 halves by eighths of columns by 2 columns by 16 steps");
   const Stmt& store = steps->body[0];
-  const auto& [left, right] = product_of(store, thread(1)->var);
+  const auto& [left, right] = operands_of(store, thread(1)->var);
 
   std::vector<std::string> own = {nest->var, columns->var, steps->var, thread(3)->var, thread(2)->var, thread(1)->var};
   for (const Stmt& l : eighths) own.push_back(l->var);

@@ -10,17 +10,17 @@ namespace {
 
 // The part of NVRTC's C interface that is used; its functions return 0 on success.
 constexpr int kOutOfMemory = 1;
-using Program = void*;
+using NvrtcProgram = void*;
 struct Nvrtc {
   int (*version)(int* major, int* minor) = nullptr;
-  int (*create)(Program*, const char* source, const char* name, int headers, const char* const*,
+  int (*create)(NvrtcProgram*, const char* source, const char* name, int headers, const char* const*,
                 const char* const*) = nullptr;
-  int (*compile)(Program, int options, const char* const*) = nullptr;
-  int (*log_size)(Program, size_t*) = nullptr;
-  int (*log)(Program, char*) = nullptr;
-  int (*cubin_size)(Program, size_t*) = nullptr;
-  int (*cubin)(Program, char*) = nullptr;
-  int (*destroy)(Program*) = nullptr;
+  int (*compile)(NvrtcProgram, int options, const char* const*) = nullptr;
+  int (*log_size)(NvrtcProgram, size_t*) = nullptr;
+  int (*log)(NvrtcProgram, char*) = nullptr;
+  int (*cubin_size)(NvrtcProgram, size_t*) = nullptr;
+  int (*cubin)(NvrtcProgram, char*) = nullptr;
+  int (*destroy)(NvrtcProgram*) = nullptr;
 };
 
 void* open_library() {
@@ -58,7 +58,7 @@ const Result<Nvrtc>& nvrtc() {
   return api;
 }
 
-std::string read_log(const Nvrtc& api, Program program) {
+std::string read_log(const Nvrtc& api, NvrtcProgram program) {
   size_t size = 0;
   api.log_size(program, &size);
   std::string log(size, '\0');
@@ -90,7 +90,7 @@ std::string describe_compilation(const std::string& architecture) {
 
 std::vector<std::byte> compile_cubin(const std::string& source, const std::string& architecture) {
   const Nvrtc& api = require_nvrtc();
-  Program program = nullptr;
+  NvrtcProgram program = nullptr;
   TW_CHECK(api.create(&program, source.c_str(), "tilewright.cu", 0, nullptr, nullptr) == 0, "nvrtcCreateProgram");
   const auto texts = options_for(architecture);
   const std::array<const char*, 3> options = {texts[0].c_str(), texts[1].c_str(), texts[2].c_str()};

@@ -170,7 +170,7 @@ class AccessFinder {
   std::vector<Access> found_;
 };
 
-// Checks that each element of a buffer, as far as `dims` tell it, is used by one thread.
+// Checks that each element of a buffer is used by one thread, by what `dims` tell.
 class OwnerCheck {
  public:
   OwnerCheck(const loop::Buffer& buffer, const std::vector<bool>& dims) : buffer_(buffer), dims_(dims) {}

@@ -276,7 +276,7 @@ Value* KernelEmitter::lane_pointers(const Access& target) {
   return ::llvm::Align(static_cast<uint64_t>(common & -common));
 }
 
-// Whether every lane lies in the buffer for all values of the variables around.
+// Whether every lane is in the buffer for all values of the variables around.
 bool KernelEmitter::in_bounds(const Access& target) const {
   if (is_register(target)) return true;
   __extension__ using Wide = __int128;

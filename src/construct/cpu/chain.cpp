@@ -1,4 +1,4 @@
-// Chains (schedule/match/chain.h): the output of the last contraction is cut into blocks of rows that threads share;
+// Chains (schedule/match/chain.h): the output of the last contraction is tiled into blocks of rows that threads share;
 // every stage before it is computed in the block, in scratch memory, by the loops of its kind: contractions in register
 // tiles (contraction_loops.h), row reductions a few rows at a time (row_loops.h). What passes from one stage to the
 // next stays in the caches near the unit: blocks grow while they fit the second one.
@@ -107,12 +107,12 @@ class ChainBuilder {
   std::optional<BlockPlan> plan_block(const RegisterTile& tile, int64_t tiles) const {
     BlockPlan plan;
     for (const te::Axis& axis : whole_.match.compute->axes) plan.extents[axis.name] = axis.extent;
-    for (const te::Axis& axis : whole_.match.batch) cut(plan, axis, 1);
+    for (const te::Axis& axis : whole_.match.batch) tile_axis(plan, axis, 1);
     for (const te::Axis& axis : whole_.match.rows) {
       if (axis.name == blocked().name) break;
-      cut(plan, axis, 1);
+      tile_axis(plan, axis, 1);
     }
-    cut(plan, blocked(), tiles * unit_rows(tile));
+    tile_axis(plan, blocked(), tiles * unit_rows(tile));
     const te::Program block = schedule::block_program(chain_, plan.extents);
     const int64_t scratch = schedule::bytes_between(chain_, block);
     if (target_.levels.size() > 1 &&
@@ -133,7 +133,7 @@ class ChainBuilder {
     return plan;
   }
 
-  static void cut(BlockPlan& plan, const te::Axis& axis, int64_t extent) {
+  static void tile_axis(BlockPlan& plan, const te::Axis& axis, int64_t extent) {
     plan.extents[axis.name] = std::min(extent, axis.extent);
     plan.blocks *= ceil_div(axis.extent, extent);
   }
@@ -162,19 +162,19 @@ class ChainBuilder {
       else
         others *= static_cast<double>(m.rows[i].extent);
     }
-    const double slots = slots_of(problem, tile) * others * static_cast<double>(problem.steps);
+    const double cycles = cycles_of(problem, tile) * others * static_cast<double>(problem.steps);
     const te::Tensor& b = local.problem.program.tensor(m.b->name);
     const int64_t bytes = problem.steps * m.column.extent * b.type.bytes();
-    return slots * slot_ns(target_, local.problem.lanes) + kExposedTraffic * read_ns(bytes);
+    return cycles * issue_cycle_ns(target_, local.problem.lanes) + kExposedTraffic * read_ns(bytes);
   }
 
-  double slots_of(const TileProblem& problem, const RegisterTile& tile) const {
+  double cycles_of(const TileProblem& problem, const RegisterTile& tile) const {
     const double fmas =
         static_cast<double>(round_up(problem.inner_rows, tile.inner) * round_up(problem.outer_rows, tile.outer) *
                             ceil_div(problem.columns, problem.lanes));
     const double of_tile = static_cast<double>(tile.outer * tile.inner * tile.vectors);
     const double loads = static_cast<double>(tile.outer * tile.inner + tile.vectors);
-    return fmas * std::max({problem.product.slots, loads / of_tile, kLatencySlots / of_tile});
+    return fmas * std::max({problem.product.cycles, loads / of_tile, kLatencyCycles / of_tile});
   }
 
   double plan_segment(BlockPlan& plan, const te::Program& block, const ChainSegment& segment) const {
@@ -254,7 +254,7 @@ Result<Candidates> construct_chain(const GroupTask& task, const TargetInfo& targ
   const Result<Chain> chain = schedule::match_chain(schedule::inline_chain(base.schedule, task.program));
   if (!chain.ok()) return Reason{chain.reason()};
   schedule_side_stages(base.schedule, chain->program, chain->last, target,
-                       [&](const te::Compute& c) { return chain->holds(c.name()); });
+                       [&](const te::Compute& c) { return chain->contains(c.name()); });
   Candidates candidates = ChainBuilder(task, *chain, target).run(base);
   if (candidates.empty()) return declined("no block of rows fits L2");
   return candidates;

@@ -16,7 +16,7 @@ using schedule::Schedule;
 
 constexpr int64_t kMaxVectors = 8;  // hides the latency of the sums, and leaves registers for the value
 constexpr size_t kPartCounts = 2;   // that are tried for each width
-constexpr double kRowSlots = 4;     // counters and addresses of one row
+constexpr double kRowCycles = 4;    // counters and addresses of one row
 
 struct Tile {
   int64_t vectors = 1, lanes = 1;
@@ -24,7 +24,7 @@ struct Tile {
 };
 
 // The last axis of a stage of one tile: vectors, unrolled.
-void cut_columns(Schedule& s, const std::string& stage, const std::string& column, const Tile& tile) {
+void tile_columns(Schedule& s, const std::string& stage, const std::string& column, const Tile& tile) {
   s.split(stage, column, {tile.lanes}).unroll(stage, column + ".0").vectorize(stage, column + ".1");
 }
 
@@ -47,23 +47,23 @@ void schedule_tiles(const SumsKernel& k, const Tile& tile, Schedule& s) {
   const std::vector<std::string> axes = te::axis_names(k.program.find_compute(k.value)->axes);
   s.write_at(k.stored, k.sums, k.row).compute_at(k.value, k.sums, k.row, loop::Scope::kRegister);
   s.unroll(k.sums, column + ".0").vectorize(k.sums, column + ".1");
-  cut_columns(s, k.stored, te::axis_names(k.program.find_compute(k.stored)->axes).back(), tile);
-  cut_columns(s, k.value, axes.back(), tile);
+  tile_columns(s, k.stored, te::axis_names(k.program.find_compute(k.stored)->axes).back(), tile);
+  tile_columns(s, k.value, axes.back(), tile);
 }
 
 // Both kernels: the second one reads a row of sums of each part.
 double predict_ns(const SumsKernel& k, const Tile& tile, const TargetInfo& target) {
   const te::Compute& value = *k.program.find_compute(k.value);
-  const double step = static_cast<double>(tile.vectors) * (body_slots(value) + 2) + kRowSlots;
+  const double step = static_cast<double>(tile.vectors) * (body_cycles(value) + 2) + kRowCycles;
   const int64_t steps =
       te::num_points(value.axes) / std::max<int64_t>(1, k.columns) * ceil_div(k.columns, tile.columns());
   const int64_t tiles = steps / std::max<int64_t>(1, k.rows);
-  const double slot = slot_ns(target, target.lanes(DataType::f32()));
+  const double cycle = issue_cycle_ns(target, target.lanes(DataType::f32()));
   const double first =
-      run_ns(streaming_nest(k.program, value, {}), static_cast<double>(steps) * step * slot, tiles, target);
+      run_ns(streaming_nest(k.program, value, {}), static_cast<double>(steps) * step * cycle, tiles, target);
   const int64_t parts = te::num_points(value.axes) / std::max<int64_t>(1, k.rows * k.columns);
   if (k.rows * k.columns == te::num_points(value.axes)) return first;
-  return first + target.barrier_ns + static_cast<double>(parts * ceil_div(k.columns, tile.lanes)) * kRowSlots * slot;
+  return first + target.barrier_ns + static_cast<double>(parts * ceil_div(k.columns, tile.lanes)) * kRowCycles * cycle;
 }
 
 }  // namespace

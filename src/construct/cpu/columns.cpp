@@ -20,12 +20,12 @@ namespace {
 
 using schedule::Schedule;
 
-constexpr int64_t kMaxVectors = 8;       // hides the latency of the combination, and leaves registers for the epilogue
-constexpr int64_t kMinTiles = 16;        // shorter tiles rather than idle threads
-constexpr int64_t kMaxUnrolled = 36;     // vectors of a tile's reduction: code that stays in the cache of decoded ones
-constexpr double kEverySecondSlots = 6;  // two loads, two permutations, a blend, a mask
-constexpr double kLaneSlots = 1.5;       // loading and inserting one lane
-constexpr double kLoopSlots = 6;         // counters, addresses and the branch of a short loop
+constexpr int64_t kMaxVectors = 8;        // hides the latency of the combination, and leaves registers for the epilogue
+constexpr int64_t kMinTiles = 16;         // shorter tiles rather than idle threads
+constexpr int64_t kMaxUnrolled = 36;      // vectors of a tile's reduction: code that stays in the cache of decoded ones
+constexpr double kEverySecondCycles = 6;  // two loads, two permutations, a blend, a mask
+constexpr double kLaneCycles = 1.5;       // loading and inserting one lane
+constexpr double kLoopCycles = 6;         // counters, addresses and the branch of a short loop
 
 struct Columns {
   te::Program program;  // after inlining
@@ -60,31 +60,34 @@ std::vector<int64_t> vector_counts(const te::Compute& sum, int64_t lanes) {
   return counts;
 }
 
-// Issue slots of reading one vector: what is not contiguous takes shuffles, or a load a lane.
-double read_slots(const Columns& plan) {
-  double slots = 0;
+// Issue cycles of reading one vector: what is not contiguous takes shuffles, or a load a lane.
+double read_cycles(const Columns& plan) {
+  double cycles = 0;
   te::visit_reads(*plan.sum, [&](const Expr& read) {
     const auto last = read->args.empty() ? std::nullopt : as_linear(read->args.back());
     int64_t stride = last ? 0 : plan.lanes;
     if (last) {
       for (const auto& [name, factor] : last->terms) stride = name == plan.column().name ? factor : stride;
     }
-    slots += std::abs(stride) <= 1 ? 1 : stride == 2 ? kEverySecondSlots : kLaneSlots * static_cast<double>(plan.lanes);
+    cycles += std::abs(stride) <= 1 ? 1
+              : stride == 2         ? kEverySecondCycles
+                                    : kLaneCycles * static_cast<double>(plan.lanes);
   });
-  return slots;
+  return cycles;
 }
 
 // One tile: its reads and combinations, or the wait for the chain of one vector; and counters.
 double predict_ns(const Columns& plan, const TargetInfo& target) {
   const auto window = static_cast<double>(te::num_points(plan.sum->reduce_axes));
   const auto vectors = static_cast<double>(plan.vectors);
-  const double step = vectors * (read_slots(plan) + body_slots(*plan.sum)) + (plan.unrolls ? 0 : kLoopSlots);
-  const double wait = plan.unrolls ? 0 : kLatencySlots;  // chains of unrolled tiles overlap
+  const double step = vectors * (read_cycles(plan) + body_cycles(*plan.sum)) + (plan.unrolls ? 0 : kLoopCycles);
+  const double wait = plan.unrolls ? 0 : kLatencyCycles;  // chains of unrolled tiles overlap
   const int64_t tiles = te::num_points(plan.sum->axes) / std::max<int64_t>(1, plan.column().extent) *
                         ceil_div(plan.column().extent, plan.vectors * plan.lanes);
-  const double slots = window * std::max(step, wait) + kLoopSlots;
+  const double cycles = window * std::max(step, wait) + kLoopCycles;
   return run_ns(streaming_nest(plan.program, *plan.sum, plan.sum->reduce_axes),
-                slots * static_cast<double>(tiles) * slot_ns(target, target.lanes(DataType::f32())), tiles, target);
+                cycles * static_cast<double>(tiles) * issue_cycle_ns(target, target.lanes(DataType::f32())), tiles,
+                target);
 }
 
 // Cuts the output into tiles. Returns the innermost loop outside a tile.

@@ -73,7 +73,7 @@ te::Program inlined(Schedule& s, const te::Program& program, const te::Compute& 
 }
 
 // Why the family cannot take a program whose sum is `sum`; empty when it can.
-std::string obstacle(const te::Program& program, const te::Compute& sum) {
+std::string why_declined(const te::Program& program, const te::Compute& sum) {
   for (const te::Compute& c : program.computes) {
     if (&c != &sum && schedule::match_contraction(c).ok()) return c.name() + " is a second contraction";
   }
@@ -127,7 +127,7 @@ Result<Candidates> candidates_of(const GroupTask& task, const TargetInfo& target
     TW_CHECK(match.ok(), "the contraction of {} is gone with the layout of its operand", program.name);
   }
   const te::Compute& sum = *program.find_compute(name);
-  if (const std::string reason = obstacle(program, sum); !reason.empty()) return Reason{reason};
+  if (const std::string reason = why_declined(program, sum); !reason.empty()) return Reason{reason};
   const Result<std::string> output = schedule::epilogue_output(program, sum);
   if (!output.ok()) return Reason{output.reason()};
   schedule_side_stages(base.schedule, program, name, target);

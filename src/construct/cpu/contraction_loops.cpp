@@ -19,8 +19,8 @@ constexpr int64_t kTileFmas = 512;       // vector products that hide the entry 
 constexpr int64_t kMinTiles = 64;        // shorter tiles rather than idle threads
 constexpr int64_t kPanelsPerCore = 8;    // so that cores which share panels end together
 
-// Loops of one stage after its axes were cut; absent levels are empty.
-struct CutLoops {
+// Loops of one stage after its axes were tiled; absent levels are empty.
+struct TiledLoops {
   Names row_blocks, row_tiles, row_points;
   Names column_block, column_tile;
   std::string vectors, lanes;
@@ -60,13 +60,13 @@ class ContractionScheduler {
   std::string direct() {
     if (!has_epilogue()) s_.cache_write(sum_);
     if (!place_.consumer.empty()) s_.compute_at(output_, place_.consumer, place_.loop, loop::Scope::kScratch);
-    const CutLoops cut = cut_to_tiles(output_, true);
-    const Names blocks = joined(axis_names(p_.match.batch), cut.row_blocks);
+    const TiledLoops tiled = tile_stage(output_, true);
+    const Names blocks = joined(axis_names(p_.match.batch), tiled.row_blocks);
     const Names tiles =
-        joined(axis_names(p_.match.batch), ordered(t_.columns_outside, cut.column_block, cut.row_blocks),
-               ordered(t_.columns_around, cut.column_tile, cut.row_tiles));
-    points(output_, tiles, cut);
-    const Names panels = joined(axis_names(p_.match.batch), cut.column_block, cut.column_tile);
+        joined(axis_names(p_.match.batch), ordered(t_.columns_outside, tiled.column_block, tiled.row_blocks),
+               ordered(t_.columns_around, tiled.column_tile, tiled.row_tiles));
+    points(output_, tiles, tiled);
+    const Names panels = joined(axis_names(p_.match.batch), tiled.column_block, tiled.column_tile);
     if (place_.consumer.empty())
       s_.parallel(output_, place_.shares_blocks ? blocks : panels_.inside ? panels : parallel_loops(tiles));
     epilogue(tiles.back(), axis_names(p_.match.rows));
@@ -109,16 +109,16 @@ class ContractionScheduler {
     return found == p_.match.compute->axes.end() ? 1 : ceil_div(found->extent, unit);
   }
 
-  // Sums of a block lie in memory while blocks of the reduction pass over it.
+  // Sums of a block are stored in memory while blocks of the reduction pass over it.
   void blocked() {
-    s_.rfactor_blocks(sum_, p_.reductions[cut_reduction(p_)].name, t_.reduction_blocks);
+    s_.rfactor_blocks(sum_, p_.reductions[blocked_reduction(p_)].name, t_.reduction_blocks);
     Names outer = axis_names(p_.match.batch);
     if (has_epilogue()) outer = block_output();
-    const CutLoops cut = cut_to_tiles(sum_, !has_epilogue());
+    const TiledLoops tiled = tile_stage(sum_, !has_epilogue());
     const Names blocks =
-        joined(axis_names(p_.match.batch), ordered(t_.columns_outside, cut.column_block, cut.row_blocks));
-    const Names tiles = joined(blocks, Names{"r0"}, ordered(t_.columns_around, cut.column_tile, cut.row_tiles));
-    points(sum_, tiles, cut);
+        joined(axis_names(p_.match.batch), ordered(t_.columns_outside, tiled.column_block, tiled.row_blocks));
+    const Names tiles = joined(blocks, Names{"r0"}, ordered(t_.columns_around, tiled.column_tile, tiled.row_tiles));
+    points(sum_, tiles, tiled);
     if (!has_epilogue() && !blocks.empty()) s_.parallel(sum_, blocks);
     const std::string block_number = "i" + std::to_string(p_.match.compute->axes.size());
     accumulate(sum_ + ".rf", sum_, tiles.back(), {block_number});
@@ -147,47 +147,47 @@ class ContractionScheduler {
     return blocks;
   }
 
-  CutLoops cut_to_tiles(const std::string& stage, bool with_blocks) {
-    CutLoops cut;
-    cut_columns(stage, with_blocks && column_blocks() > 1 && t_.column_tiles > 1, cut);
-    for (const te::Axis& row : p_.match.rows) cut_row(stage, row, with_blocks, cut);
-    return cut;
+  TiledLoops tile_stage(const std::string& stage, bool with_blocks) {
+    TiledLoops tiled;
+    tile_columns(stage, with_blocks && column_blocks() > 1 && t_.column_tiles > 1, tiled);
+    for (const te::Axis& row : p_.match.rows) tile_row(stage, row, with_blocks, tiled);
+    return tiled;
   }
 
-  void cut_columns(const std::string& stage, bool two_levels, CutLoops& cut) {
+  void tile_columns(const std::string& stage, bool two_levels, TiledLoops& tiled) {
     std::vector<int64_t> factors = {t_.tile.vectors, p_.lanes};
     if (two_levels) factors.insert(factors.begin(), t_.column_tiles);
     s_.split(stage, column(), factors);
     size_t level = 0;
     const auto next = [&] { return column() + "." + std::to_string(level++); };
-    if (two_levels || t_.column_tiles == 1) cut.column_block = {next()};
-    if (two_levels || t_.column_tiles > 1) cut.column_tile = {next()};
-    cut.vectors = next();
-    cut.lanes = next();
+    if (two_levels || t_.column_tiles == 1) tiled.column_block = {next()};
+    if (two_levels || t_.column_tiles > 1) tiled.column_tile = {next()};
+    tiled.vectors = next();
+    tiled.lanes = next();
   }
 
-  void cut_row(const std::string& stage, const te::Axis& row, bool with_blocks, CutLoops& cut) {
+  void tile_row(const std::string& stage, const te::Axis& row, bool with_blocks, TiledLoops& tiled) {
     const bool innermost = row.name == p_.match.rows.back().name;
     const bool blocked_axis = row.name == blocked_row(p_.match)->name;
     if (!innermost && !blocked_axis) {
-      (cut.row_points.empty() ? cut.row_blocks : cut.row_tiles).push_back(row.name);
+      (tiled.row_points.empty() ? tiled.row_blocks : tiled.row_tiles).push_back(row.name);
       return;
     }
     const int64_t size = blocked_axis ? unit() : t_.tile.inner;
     const bool has_blocks = t_.row_tiles * size < row.extent || place_.shares_blocks;
     const bool two_levels = with_blocks && blocked_axis && has_blocks;
     s_.split(stage, row.name, two_levels ? std::vector<int64_t>{t_.row_tiles, size} : std::vector<int64_t>{size});
-    if (two_levels) cut.row_blocks.push_back(row.name + ".0");
-    cut.row_tiles.push_back(row.name + (two_levels ? ".1" : ".0"));
-    cut.row_points.push_back(row.name + (two_levels ? ".2" : ".1"));
+    if (two_levels) tiled.row_blocks.push_back(row.name + ".0");
+    tiled.row_tiles.push_back(row.name + (two_levels ? ".1" : ".0"));
+    tiled.row_points.push_back(row.name + (two_levels ? ".2" : ".1"));
   }
 
   // Orders the loops of a stage and marks those inside a tile.
-  void points(const std::string& stage, const Names& tiles, const CutLoops& cut) {
-    s_.reorder(stage, joined(tiles, cut.row_points, Names{cut.vectors, cut.lanes}));
-    for (const std::string& point : cut.row_points) s_.unroll(stage, point);
-    s_.unroll(stage, cut.vectors);
-    s_.vectorize(stage, cut.lanes);
+  void points(const std::string& stage, const Names& tiles, const TiledLoops& tiled) {
+    s_.reorder(stage, joined(tiles, tiled.row_points, Names{tiled.vectors, tiled.lanes}));
+    for (const std::string& point : tiled.row_points) s_.unroll(stage, point);
+    s_.unroll(stage, tiled.vectors);
+    s_.vectorize(stage, tiled.lanes);
   }
 
   void epilogue(const std::string& loop, const Names& rows) {
@@ -203,9 +203,11 @@ class ContractionScheduler {
   }
 
   // Of reduction `r` inside a block.
-  int64_t steps(size_t r) const { return p_.reductions[r].extent / (r == cut_reduction(p_) ? t_.reduction_blocks : 1); }
+  int64_t steps(size_t r) const {
+    return p_.reductions[r].extent / (r == blocked_reduction(p_) ? t_.reduction_blocks : 1);
+  }
 
-  // The reduction loops of `stage`, the innermost one cut for unrolling.
+  // The reduction loops of `stage`, the innermost one split for unrolling.
   Names reductions(const std::string& stage) {
     Names loops = axis_names(p_.reductions);
     if (loops.empty()) return loops;
@@ -237,11 +239,11 @@ class ContractionScheduler {
     prefetch_panel(stage, consumer, tile);
   }
 
-  // While one panel of B is used by the tiles of a block, the next one comes nearer: in a window, for each tap the part
-  // of it that the tap reads.
+  // While one panel of B is used by the tiles of a block, the next one comes nearer: in a window, for each filter
+  // position the part of it that the filter position reads.
   void prefetch_panel(const std::string& stage, const std::string& consumer, const std::string& tile) {
     if (!panels_.streams || panels_.inside || p_.reductions.empty() || window_fmas() <= kUnrolledFmas) return;
-    constexpr int64_t kMaxLines = 2;  // in an iteration: more of them take slots from the products
+    constexpr int64_t kMaxLines = 2;  // in an iteration: more of them take issue cycles from the products
     const te::Axis& inner = p_.reductions.back();
     const int64_t inner_steps = steps(p_.reductions.size() - 1);
     const int64_t width = t_.tile.vectors * p_.lanes;

@@ -17,19 +17,19 @@ using schedule::Contraction;
 constexpr double kResident = 0.5;         // of L2: the rest holds A and sums
 constexpr int64_t kPackMinimumRows = 16;  // rows that must reuse a packed B before the copy pays
 
-// The dimension of B whose blocks lie one after the other: of the reduction that is cut; or -1, also for the outermost
-// reduction, which lies so as it is.
+// The dimension of B whose blocks are stored one after the other: of the reduction that is blocked; or -1, also for the
+// outermost reduction, which lies so as it is.
 int blocked_dim(const ContractionProblem& problem, const ContractionTiling& tiling) {
-  const size_t cut = cut_reduction(problem);
-  if (tiling.reduction_blocks == 1 || cut == 0) return -1;
-  const te::Axis& axis = problem.reductions[cut];
+  const size_t blocked = blocked_reduction(problem);
+  if (tiling.reduction_blocks == 1 || blocked == 0) return -1;
+  const te::Axis& axis = problem.reductions[blocked];
   const int d = te::dim_of_axis(problem.match.b, axis.name);
   const Shape& shape = problem.program.tensor(problem.match.b->name).shape;
   return d >= 0 && shape[d] == axis.extent && axis.extent % tiling.reduction_blocks == 0 ? d : -1;
 }
 
-// The panel layout of B: batch dims, column block, block of the reduction that is cut, reduction dims in loop order,
-// columns of the block.
+// The panel layout of B: batch dims, column block, block of the reduction that is blocked, reduction dims in loop
+// order, columns of the block.
 Result<Layout> panel_layout(const ContractionProblem& problem, const ContractionTiling& tiling) {
   const Contraction& match = problem.match;
   const Expr& b = match.b;
@@ -41,11 +41,11 @@ Result<Layout> panel_layout(const ContractionProblem& problem, const Contraction
   Layout layout;
   if (blocks * panel != shape[column]) layout = layout.pad(column, 0, blocks * panel - shape[column]);
   layout = layout.split(column, {blocks, panel});
-  const int cut = blocked_dim(problem, tiling);
-  const auto shifted = [&](int d) { return d + (d > column ? 1 : 0) + (cut >= 0 && d > cut ? 1 : 0); };
-  if (cut >= 0)
-    layout =
-        layout.split(cut + (cut > column ? 1 : 0), {tiling.reduction_blocks, shape[cut] / tiling.reduction_blocks});
+  const int blocked = blocked_dim(problem, tiling);
+  const auto shifted = [&](int d) { return d + (d > column ? 1 : 0) + (blocked >= 0 && d > blocked ? 1 : 0); };
+  if (blocked >= 0)
+    layout = layout.split(blocked + (blocked > column ? 1 : 0),
+                          {tiling.reduction_blocks, shape[blocked] / tiling.reduction_blocks});
   std::vector<int64_t> order;
   for (size_t d = 0; d < shape.size(); ++d) {
     const bool reduced =
@@ -53,14 +53,14 @@ Result<Layout> panel_layout(const ContractionProblem& problem, const Contraction
     if (static_cast<int>(d) != column && !reduced) order.push_back(shifted(static_cast<int>(d)));
   }
   order.push_back(shifted(column));
-  if (cut >= 0) order.push_back(shifted(cut));
+  if (blocked >= 0) order.push_back(shifted(blocked));
   for (const te::Axis& r : problem.reductions) {
     const int d = te::dim_of_axis(b, r.name);
     if (d < 0) return declined("reduction axis {} is not a dimension of {}", r.name, b->name);
-    order.push_back(shifted(d) + (d == cut ? 1 : 0));
+    order.push_back(shifted(d) + (d == blocked ? 1 : 0));
   }
   order.push_back(shifted(column) + 1);
-  if (order.size() != shape.size() + (cut >= 0 ? 2 : 1))
+  if (order.size() != shape.size() + (blocked >= 0 ? 2 : 1))
     return declined("{} has dimensions that are neither batch, column nor reduction", b->name);
   return layout.reorder(order);
 }

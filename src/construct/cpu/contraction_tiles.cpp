@@ -19,14 +19,14 @@
 namespace tw::construct {
 namespace {
 
-constexpr size_t kRegisterTiles = 4;     // best ones by their slots that are scaled up
-constexpr int kTilesOfWidth = 2;         // best ones of each number of vectors that are scaled up, too
-constexpr int kMaxAlike = 3;             // candidates that differ in their blocks only
-constexpr size_t kTilesPerLevel = 3;     // rTiles kept for each memory level
-constexpr double kAccumulateSlots = 10;  // entering a tile again and adding one vector of its sums to memory
-constexpr double kLoopSlots = 80;        // leaving the innermost loop and entering it again, for another tap
+constexpr size_t kRegisterTiles = 4;      // best ones by their issue cycles that are scaled up
+constexpr int kTilesOfWidth = 2;          // best ones of each number of vectors that are scaled up, too
+constexpr int kMaxAlike = 3;              // candidates that differ in their blocks only
+constexpr size_t kTilesPerLevel = 3;      // rTiles kept for each memory level
+constexpr double kAccumulateCycles = 10;  // entering a tile again and adding one vector of its sums to memory
+constexpr double kLoopCycles = 80;  // leaving the innermost loop and entering it again, for another filter position
 constexpr double kCacheShare = 0.75;
-constexpr double kWidenSlots = 1;  // making an f32 of a 16-bit float: a shift, or a conversion
+constexpr double kWidenCycles = 1;  // making an f32 of a 16-bit float: a shift, or a conversion
 
 struct Axes {
   std::vector<te::Axis> all;  // batch, rows, column, reductions
@@ -118,23 +118,23 @@ class Tiler {
   // The first ones, but not too many that share register tile and reduction, nor more than half of any first few with
   // sums in memory while there are others: where the model errs, it errs for all of them.
   std::vector<ContractionTiling> varied(size_t limit) const {
-    std::vector<const ContractionTiling*> whole, cut;  // by the reduction; best last
+    std::vector<const ContractionTiling*> whole, blocked;  // by the reduction; best last
     std::map<std::tuple<int64_t, int64_t, int64_t, int64_t>, int> alike;
     for (const ContractionTiling& t : found_) {
       if (alike[{t.tile.outer, t.tile.inner, t.tile.vectors, t.reduction_blocks}]++ < kMaxAlike)
-        (t.reduction_blocks > 1 ? cut : whole).push_back(&t);
+        (t.reduction_blocks > 1 ? blocked : whole).push_back(&t);
     }
     std::ranges::reverse(whole);
-    std::ranges::reverse(cut);
+    std::ranges::reverse(blocked);
     std::vector<ContractionTiling> kept;
-    size_t cut_kept = 0;
-    while (kept.size() < limit && !(whole.empty() && cut.empty())) {
-      const bool takes_cut = whole.empty() || (!cut.empty() && cut_kept <= kept.size() / 2 &&
-                                               cut.back()->predicted_ns < whole.back()->predicted_ns);
-      auto& from = takes_cut ? cut : whole;
+    size_t blocked_kept = 0;
+    while (kept.size() < limit && !(whole.empty() && blocked.empty())) {
+      const bool takes_blocked = whole.empty() || (!blocked.empty() && blocked_kept <= kept.size() / 2 &&
+                                                   blocked.back()->predicted_ns < whole.back()->predicted_ns);
+      auto& from = takes_blocked ? blocked : whole;
       kept.push_back(*from.back());
       from.pop_back();
-      cut_kept += takes_cut ? 1 : 0;
+      blocked_kept += takes_blocked ? 1 : 0;
     }
     return kept;
   }
@@ -166,7 +166,7 @@ class Tiler {
     problem.product = product_cost(p_.match.words, target_);
     const bool widens =
         p_.match.a.type().is_float() && p_.match.a.type().bits() < p_.match.compute->body[0].type().bits();
-    if (widens) problem.operand_slots = kWidenSlots;
+    if (widens) problem.operand_cycles = kWidenCycles;
     problem.a_is_vector = p_.match.a_uses_column;
     problem.row_stride = stride_bytes();
     if (axes_.has_rows()) problem.inner_rows = extent(axes_.row_inner());
@@ -177,12 +177,12 @@ class Tiler {
     return problem;
   }
 
-  size_t cut_axis() const { return axes_.first_reduction + cut_reduction(p_); }
+  size_t blocked_reduction_axis() const { return axes_.first_reduction + blocked_reduction(p_); }
 
   int64_t reduction_steps() const { return std::max<int64_t>(1, te::num_points(p_.reductions)); }
 
-  // Those of fewest slots, and some of every width: where a panel of B does not fit a cache, narrower ones move fewer
-  // bytes for more slots.
+  // Those of fewest issue cycles, and some of every width: where a panel of B does not fit a cache, narrower ones move
+  // fewer bytes for more issue cycles.
   std::vector<RegisterTile> register_tiles() const {
     std::vector<RegisterTile> kept;
     std::map<int64_t, int> of_width;
@@ -198,15 +198,15 @@ class Tiler {
   int64_t panel(const RegisterTile& tile) const { return tile.vectors * p_.lanes; }
   int64_t column_tiles(const RegisterTile& tile) const { return ceil_div(extent(axes_.column), panel(tile)); }
 
-  // Into how many blocks the longest reduction may be cut: not at all, and so that a panel of B, for all of the other
+  // Into how many blocks the longest reduction may be split: not at all, and so that a panel of B, for all of the other
   // reductions, fits half of L1 or a quarter of L2. Blocks are equal and multiples of the unrolled steps; sums of one
-  // vector product are not cut.
+  // vector product are not split.
   std::vector<int64_t> reduction_blocks(const RegisterTile& tile) const {
     std::vector<int64_t> blocks = {1};
-    const bool cuts = !p_.match.a_uses_column && !p_.reductions.empty() && target_.levels.size() > 2 &&
-                      p_.match.compute->body[0].type().is_float() && !p_.match.words && row_tiles(tile) > 1;
-    if (!cuts) return blocks;
-    const int64_t steps = extent(cut_axis());
+    const bool may_block = !p_.match.a_uses_column && !p_.reductions.empty() && target_.levels.size() > 2 &&
+                           p_.match.compute->body[0].type().is_float() && !p_.match.words && row_tiles(tile) > 1;
+    if (!may_block) return blocks;
+    const int64_t steps = extent(blocked_reduction_axis());
     const int64_t bytes = reduction_steps() * panel(tile) * nest_.accesses[1].element_bytes;
     for (const int64_t room : {target_.levels[0].capacity_bytes / 2, target_.levels[1].capacity_bytes / 4}) {
       for (int64_t n = ceil_div(bytes, room); n <= 2 * ceil_div(bytes, room); ++n) {
@@ -254,25 +254,25 @@ class Tiler {
     return static_cast<double>(nonzero) / static_cast<double>(points);
   }
 
-  // What blocks of the reduction cost on the tiled axes: adding sums to memory, and the loops over the taps of a window
-  // once more for each tile and block.
-  double block_slots(const ContractionTiling& t) const {
+  // What blocks of the reduction cost on the tiled axes: adding sums to memory, and the loops over the filter positions
+  // of a window once more for each tile and block.
+  double block_cycles(const ContractionTiling& t) const {
     int64_t rows = axes_.has_rows() ? extent(axes_.row_inner()) : 1;
     if (axes_.has_two_rows()) rows *= extent(axes_.row_blocked());
     const int64_t sums = rows * column_tiles(t.tile) * t.tile.vectors;
-    const int64_t taps = reduction_steps() / extent(cut_axis());
-    return kAccumulateSlots * static_cast<double>(sums * t.reduction_blocks) +
-           kLoopSlots * static_cast<double>((taps - 1) * plane_tiles(t) * (t.reduction_blocks - 1));
+    const int64_t filter_positions = reduction_steps() / extent(blocked_reduction_axis());
+    return kAccumulateCycles * static_cast<double>(sums * t.reduction_blocks) +
+           kLoopCycles * static_cast<double>((filter_positions - 1) * plane_tiles(t) * (t.reduction_blocks - 1));
   }
 
   double arithmetic_ns(const ContractionTiling& t) const {
-    double slots = t.tile.slots * static_cast<double>(reduction_steps()) * summed_share_;
-    if (t.reduction_blocks > 1) slots += block_slots(t);
+    double cycles = t.tile.cycles * static_cast<double>(reduction_steps()) * summed_share_;
+    if (t.reduction_blocks > 1) cycles += block_cycles(t);
     for (size_t a = 0; a < axes_.column; ++a) {
       const bool tiled = axes_.has_rows() && (a == axes_.row_inner() || a == axes_.row_blocked());
-      if (!tiled) slots *= static_cast<double>(extent(a)) * nonzero_shares_[a];
+      if (!tiled) cycles *= static_cast<double>(extent(a)) * nonzero_shares_[a];
     }
-    return slots * slot_ns(target_, p_.lanes);
+    return cycles * issue_cycle_ns(target_, p_.lanes);
   }
 
   int64_t row_blocks(const ContractionTiling& t) const { return ceil_div(row_tiles(t.tile), t.row_tiles); }
@@ -284,7 +284,7 @@ class Tiler {
     return row_tiles(t.tile) * inner * column_tiles(t.tile);
   }
 
-  // Tiles that threads share: whole blocks when their sums lie in memory, else register tiles.
+  // Tiles that threads share: whole blocks when their sums are stored in memory, else register tiles.
   int64_t parallel_tiles(const ContractionTiling& t) const {
     int64_t tiles = 1;
     for (size_t a = 0; a < axes_.column; ++a) {
@@ -311,8 +311,10 @@ class Tiler {
           for (size_t a = axes_.first_row; axes_.has_rows() && a < axes_.row_blocked(); ++a) add(a, extent(a), 1);
           if (axes_.has_rows()) add(axes_.row_blocked(), row_blocks(t), t.row_tiles * unit);
         });
-    const auto steps = [&](size_t a) { return ceil_div(extent(a), a == cut_axis() ? t.reduction_blocks : 1); };
-    if (t.reduction_blocks > 1) add(cut_axis(), t.reduction_blocks, steps(cut_axis()));
+    const auto steps = [&](size_t a) {
+      return ceil_div(extent(a), a == blocked_reduction_axis() ? t.reduction_blocks : 1);
+    };
+    if (t.reduction_blocks > 1) add(blocked_reduction_axis(), t.reduction_blocks, steps(blocked_reduction_axis()));
     pair(
         t.columns_around, [&] { add(axes_.column, t.column_tiles, panel(t.tile)); },
         [&] {
@@ -335,14 +337,14 @@ class Tiler {
       space.alignment[a].enlarges = a == axes_.column || (axes_.has_rows() && a == axes_.row_blocked());
       if (a >= axes_.first_reduction) start[a] = extent(a);
     }
-    if (blocks > 1) start[cut_axis()] = ceil_div(extent(cut_axis()), blocks);
+    if (blocks > 1) start[blocked_reduction_axis()] = ceil_div(extent(blocked_reduction_axis()), blocks);
     space.alignment[axes_.column].unit = start[axes_.column] = panel(tile);
     if (axes_.has_two_rows()) start[axes_.row_inner()] = extent(axes_.row_inner());
     if (axes_.has_rows())
       space.alignment[axes_.row_blocked()].unit = start[axes_.row_blocked()] = blocked_rows(p_.match, tile);
     double points = 1;
     for (size_t a = 0; a < axes_.first_reduction; ++a) points *= static_cast<double>(std::max<int64_t>(1, extent(a)));
-    space.ns_per_point = tile.slots * slot_ns(target_, p_.lanes) / points;
+    space.ns_per_point = tile.cycles * issue_cycle_ns(target_, p_.lanes) / points;
     for (size_t level = 1; level + 1 < target_.levels.size(); ++level) {
       const MemoryLevel& cache = target_.levels[level];
       const double share = kCacheShare / (cache.shared ? std::max(1, target_.compute_units) : 1);
@@ -388,8 +390,8 @@ class Tiler {
   }
 
   std::vector<std::string> trace(const ContractionTiling& t, const ScaledTile& scaled, const std::string& level) const {
-    return {fmt::format("registers: {} x {} rows, {} vectors of {}: {:.0f} slots a step", t.tile.outer, t.tile.inner,
-                        t.tile.vectors, p_.lanes, t.tile.slots),
+    return {fmt::format("registers: {} x {} rows, {} vectors of {}: {:.0f} issue cycles a step", t.tile.outer,
+                        t.tile.inner, t.tile.vectors, p_.lanes, t.tile.cycles),
             fmt::format("{}: {} x {} register tiles, reduction in {} blocks; last score {:.3g}: {}", level, t.row_tiles,
                         t.column_tiles, t.reduction_blocks, scaled.score, scaled.reason),
             fmt::format("order: {} outside, {} around", t.columns_outside ? "columns" : "rows",
@@ -417,7 +419,7 @@ int64_t blocked_rows(const schedule::Contraction& match, const RegisterTile& til
   return match.rows.size() > 1 ? tile.outer : tile.inner;
 }
 
-size_t cut_reduction(const ContractionProblem& problem) {
+size_t blocked_reduction(const ContractionProblem& problem) {
   const auto longest = std::ranges::max_element(problem.reductions, {}, &te::Axis::extent);
   return problem.reductions.empty() ? 0 : static_cast<size_t>(longest - problem.reductions.begin());
 }

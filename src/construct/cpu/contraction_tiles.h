@@ -1,5 +1,5 @@
-// How a contraction is tiled: register tiles by their issue slots, blocks of them by Roller's scale-up over the caches,
-// the order of block loops by the model of the whole nest.
+// How a contraction is tiled: register tiles by their issue cycles, blocks of them by Roller's scale-up over the
+// caches, the order of block loops by the model of the whole nest.
 #pragma once
 #include <string>
 #include <vector>
@@ -24,20 +24,21 @@ struct ContractionTiling {
   RegisterTile tile;
   int64_t column_tiles = 1;      // in a block
   int64_t row_tiles = 1;         // in a block, along the blocked row axis
-  int64_t reduction_blocks = 1;  // more than 1: the block's sums lie in memory between them
+  int64_t reduction_blocks = 1;  // more than 1: the block's sums are stored in memory between them
   bool columns_outside = true;   // blocks of columns around blocks of rows
   bool columns_around = true;    // inside a block: tiles of columns around tiles of rows
   double predicted_ns = 0;
   std::vector<std::string> trace;
 };
 
-/// The row axis that is cut into blocks: the second innermost one, or the only one; null without rows.
+/// The row axis that is split into blocks: the second innermost one, or the only one; null without rows.
 const te::Axis* blocked_row(const schedule::Contraction& match);
 /// Rows of that axis in one register tile.
 int64_t blocked_rows(const schedule::Contraction& match, const RegisterTile& tile);
 
-/// The number of the reduction that is cut into blocks: the longest one, of a convolution its channels; 0 without one.
-size_t cut_reduction(const ContractionProblem& problem);
+/// The number of the reduction that is split into blocks: the longest one, of a convolution its channels; 0 without
+/// one.
+size_t blocked_reduction(const ContractionProblem& problem);
 
 /// At most `limit` tilings, best predicted first, all different.
 std::vector<ContractionTiling> tile_contraction(const ContractionProblem& problem, const TargetInfo& target,

@@ -26,14 +26,14 @@ namespace {
 using schedule::Contraction;
 using schedule::ReducedProduct;
 
-constexpr size_t kTilings = 16;      // of the product, of which those that cut no reduction are taken
-constexpr size_t kPartCounts = 2;    // that are tried for each
-constexpr double kCacheShare = 0.5;  // of L2 that the rows of a tile fill
-constexpr int64_t kMaxVectors = 8;   // of sums in registers
-constexpr double kElementSlots = 4;  // of a vector: read twice, stored, combined
+constexpr size_t kTilings = 16;       // of the product, of which those that split no reduction are taken
+constexpr size_t kPartCounts = 2;     // that are tried for each
+constexpr double kCacheShare = 0.5;   // of L2 that the rows of a tile fill
+constexpr int64_t kMaxVectors = 8;    // of sums in registers
+constexpr double kElementCycles = 4;  // of a vector: read twice, stored, combined
 
 // Rows and columns of a tile.
-struct Part {
+struct TileExtents {
   int64_t count = 1, rows = 1, columns = 1;
 };
 
@@ -86,7 +86,7 @@ class ReducedRows {
   }
 
   // The product of one tile.
-  Rows tile_of(const Rows& whole, const Part& part) const {
+  Rows tile_of(const Rows& whole, const TileExtents& part) const {
     te::Program program = whole.program;
     for (te::Compute& c : program.computes) {
       for (auto [d, extent] : {std::pair(match_.rows.front(), part.rows), std::pair(c.axes.size() - 1, part.columns)}) {
@@ -101,7 +101,7 @@ class ReducedRows {
 
   std::optional<Construction> construct(const Rows& whole, ContractionTiling tiling, int64_t parts) const {
     const int64_t width = tiling.tile.vectors * whole.lanes, rows = whole.match.rows[0].extent;
-    Part part{parts, rows / parts, tiling.column_tiles * width};
+    TileExtents part{parts, rows / parts, tiling.column_tiles * width};
     const int64_t bytes = program_.tensor(value_).type.bytes();
     const double room = target_.levels.size() < 2 ? static_cast<double>(part.rows * width * bytes)
                                                   : kCacheShare * static_cast<double>(target_.levels[1].capacity_bytes);
@@ -120,8 +120,8 @@ class ReducedRows {
     const double ragged = static_cast<double>(round_up(part.rows, tiling.tile.inner) * parts) /
                           static_cast<double>(round_up(rows, tiling.tile.inner));
     const auto vectors = static_cast<double>(rows * ceil_div(whole.match.column.extent, whole.lanes));
-    out.predicted_ns = tiling.predicted_ns * ragged +
-                       vectors * kElementSlots * slot_ns(target_, whole.lanes) / std::max(1, target_.compute_units);
+    out.predicted_ns = tiling.predicted_ns * ragged + vectors * kElementCycles * issue_cycle_ns(target_, whole.lanes) /
+                                                          std::max(1, target_.compute_units);
     out.trace = {fmt::format("{} parts of {} rows, {} columns a tile; registers: {} rows, {} vectors", parts, part.rows,
                              part.columns, tiling.tile.inner, tiling.tile.vectors)};
     return out;
@@ -138,25 +138,25 @@ class ReducedRows {
       return match_.output;
     }
     const std::string root = match_.reduction + ".rf";
-    schedule::Schedule cut;
+    schedule::Schedule in_parts;
     std::vector<int64_t> order(reduction.axes.size() + 1);
     std::iota(order.begin() + 1, order.end(), 0);
     order.front() = static_cast<int64_t>(reduction.axes.size());
-    cut.rfactor_blocks(match_.reduction, reduction.reduce_axes.front().name, parts)
+    in_parts.rfactor_blocks(match_.reduction, reduction.reduce_axes.front().name, parts)
         .layout(root, Layout().reorder(order));
-    const te::Program combined = schedule::rewritten(without_rows(program_, stored_), cut);
+    const te::Program combined = schedule::rewritten(without_rows(program_, stored_), in_parts);
     const te::Program rest = adding_program(combined, root, match_.reduction, {match_.output});
     const Result<Candidates> adding = construct_columns({rest, {}}, target_);
     if (!adding.ok()) return std::nullopt;
-    for (const schedule::Schedule& all : {cut, adding->front().schedule}) {
+    for (const schedule::Schedule& all : {in_parts, adding->front().schedule}) {
       for (const schedule::Primitive& p : all.primitives()) s.add(p);
     }
     s.cache_write(root);
     return root;
   }
 
-  void schedule_tile(const Rows& whole, const ContractionTiling& tiling, const Part& part, const std::string& root,
-                     const Panels& panels, Construction& out) const {
+  void schedule_tile(const Rows& whole, const ContractionTiling& tiling, const TileExtents& part,
+                     const std::string& root, const Panels& panels, Construction& out) const {
     schedule::Schedule& s = out.schedule;
     const bool copies = part.count > 1 || root == match_.reduction;
     const std::string sums = copies ? root + ".acc" : match_.reduction;
@@ -204,7 +204,7 @@ class ReducedRows {
 Result<Candidates> construct_reduced(const GroupTask& task, const TargetInfo& target) {
   const Result<ReducedProduct> match = schedule::match_combined_rows(task.program);
   if (!match.ok()) return Reason{match.reason()};
-  if (const std::string obstacle = schedule::near_obstacle(*match); !obstacle.empty()) return declined("{}", obstacle);
+  if (const std::string reason = schedule::why_near_declined(*match); !reason.empty()) return declined("{}", reason);
   Candidates candidates = ReducedRows(task, *match, target).run();
   if (candidates.empty()) return declined("no tile near a unit holds rows of {}", match->segment.sum);
   return candidates;

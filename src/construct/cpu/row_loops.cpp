@@ -71,27 +71,27 @@ class RowScheduler {
     if (place.consumer.empty()) s.parallel(output_.name(), tiles);
   }
 
-  // Each stage takes its slots for all rows, or as long as one row has to wait for its last partial result.
+  // Each stage takes its issue cycles for all rows, or as long as one row has to wait for its last partial result.
   double predict_ns(const RowTiling& tiling) {
     tiling_ = tiling;
-    double slots = kTileSlots;
+    double cycles = kTileCycles;
     std::vector<te::Axis> reduced;
     for (const te::Compute& c : program_.computes) {
       const auto rows = static_cast<double>(tiling_.rows);
-      slots += std::max(rows * stage_slots(c), stage_slots(c) + wait_slots(c));
+      cycles += std::max(rows * stage_cycles(c), stage_cycles(c) + wait_cycles(c));
       if (c.is_reduction() && reduced.empty() && output_.axes.size() == rows_) reduced = c.reduce_axes;
     }
     const int64_t tiles = te::num_points({output_.axes.begin(), output_.axes.begin() + rows_}) / tiling_.rows;
     return run_ns(streaming_nest(program_, output_, reduced),
-                  slots * static_cast<double>(tiles) * slot_ns(target_, target_.lanes(DataType::f32())), tiles,
+                  cycles * static_cast<double>(tiles) * issue_cycle_ns(target_, target_.lanes(DataType::f32())), tiles,
                   target_);
   }
 
  private:
   static constexpr int64_t kStreamsInLevel = 32;  // measured: softmax over 128 takes half the time at 1 KiB as at 4
   static constexpr int64_t kPlainVectors = 4;     // of a step without functions: counting it costs as much as a vector
-  static constexpr double kTileSlots = 8;         // counters and addresses of one tile
-  static constexpr double kFunctionWait = 7 * kLatencySlots;  // of 14 dependent steps, two vectors of them in flight
+  static constexpr double kTileCycles = 8;        // counters and addresses of one tile
+  static constexpr double kFunctionWait = 7 * kLatencyCycles;  // of 14 dependent steps, two vectors of them in flight
 
   std::string partial(const te::Compute& c) const { return c.name() + ".rf"; }
   int64_t lanes(const te::Compute& c) const { return target_.lanes(c.outputs[0].type); }
@@ -153,21 +153,21 @@ class RowScheduler {
     return bytes <= kStackBytes ? loop::Scope::kStack : loop::Scope::kScratch;
   }
 
-  double stage_slots(const te::Compute& c) const {
+  double stage_cycles(const te::Compute& c) const {
     const auto points = static_cast<double>(elements_of_row(c) * te::num_points(c.reduce_axes));
     const bool scalar = c.is_reduction() && !is_factored(c) && c.axes.size() <= rows_;
-    double slots = body_slots(c);
-    const double lane_slots = is_factored(c) ? static_cast<double>(chains(c)) * 3 * std::log2(lanes(c)) : 0;
-    if (schedule::calls_function(c)) slots = std::max(slots, kFunctionWait / static_cast<double>(tiling_.interleave));
-    return lane_slots + slots * (scalar ? points : std::ceil(points / static_cast<double>(lanes(c))));
+    double cycles = body_cycles(c);
+    const double lane_cycles = is_factored(c) ? static_cast<double>(chains(c)) * 3 * std::log2(lanes(c)) : 0;
+    if (schedule::calls_function(c)) cycles = std::max(cycles, kFunctionWait / static_cast<double>(tiling_.interleave));
+    return lane_cycles + cycles * (scalar ? points : std::ceil(points / static_cast<double>(lanes(c))));
   }
 
-  double wait_slots(const te::Compute& c) const {
-    if (!is_factored(c)) return kLatencySlots;
+  double wait_cycles(const te::Compute& c) const {
+    if (!is_factored(c)) return kLatencyCycles;
     double steps = static_cast<double>(ceil_div(vectors(c), chains(c)) + chains(c) - 1);
     for (size_t r = 0; r + 1 < c.reduce_axes.size(); ++r) steps *= static_cast<double>(c.reduce_axes[r].extent);
     // Halves of a vector meet by a shuffle and the combination.
-    return kLatencySlots * (steps + 2 * std::log2(static_cast<double>(lanes(c))));
+    return kLatencyCycles * (steps + 2 * std::log2(static_cast<double>(lanes(c))));
   }
 
   // Partial results: reductions outside; rows, chains and a vector inside. Then the sums over the lanes of each chain.

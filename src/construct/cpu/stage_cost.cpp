@@ -9,24 +9,24 @@
 namespace tw::construct {
 namespace {
 
-constexpr double kDivisionSlots = 10;  // of one vector: division and root are not pipelined
-constexpr double kFunctionSlots = 18;  // range reduction, polynomial, scaling
+constexpr double kDivisionCycles = 10;  // of one vector: division and root are not pipelined
+constexpr double kFunctionCycles = 18;  // range reduction, polynomial, scaling
 
-double slots_of(const Expr& e) {
+double cycles_of(const Expr& e) {
   if (e.op() == Op::kLoad) return 1;  // addresses cost nothing: they are counters
-  double slots = 0;
-  for (const Expr& arg : e->args) slots += slots_of(arg);
+  double cycles = 0;
+  for (const Expr& arg : e->args) cycles += cycles_of(arg);
   if (e->args.empty()) return 0;
-  if (e.op() == Op::kCall) return slots + kFunctionSlots;
-  return slots + (e.op() == Op::kDiv && e.type().is_float() ? kDivisionSlots : 1);
+  if (e.op() == Op::kCall) return cycles + kFunctionCycles;
+  return cycles + (e.op() == Op::kDiv && e.type().is_float() ? kDivisionCycles : 1);
 }
 
 }  // namespace
 
-double body_slots(const te::Compute& compute) {
-  double slots = 1;
-  for (const Expr& body : compute.body) slots += slots_of(body);
-  return slots;
+double body_cycles(const te::Compute& compute) {
+  double cycles = 1;
+  for (const Expr& body : compute.body) cycles += cycles_of(body);
+  return cycles;
 }
 
 double run_ns(const Nest& nest, double arithmetic_ns, int64_t tiles, const TargetInfo& target) {

@@ -1,4 +1,4 @@
-// Closed-form costs of stages that no register tile describes: issue slots of their bodies, and the time of a nest on
+// Closed-form costs of stages that no register tile describes: issue cycles of their bodies, and the time of a nest on
 // all cores or one.
 #pragma once
 #include "construct/cpu/tile.h"
@@ -7,16 +7,16 @@
 
 namespace tw::construct {
 
-/// Issue slots of `compute` for one vector of points: loads, operations and elementary functions of its body, the
-/// combination of a reduction, and a store. A slot is the time of one FMA at peak.
-double body_slots(const te::Compute& compute);
+/// Issue cycles of `compute` for one vector of points: loads, operations and elementary functions of its body, the
+/// combination of a reduction, and a store. An issue cycle is the time of one FMA at peak.
+double body_cycles(const te::Compute& compute);
 
 /// Time in ns of `nest` whose arithmetic takes `arithmetic_ns` on one core and that falls into `tiles` equal tiles: on
 /// all cores, or on one where starting the others takes longer.
 double run_ns(const Nest& nest, double arithmetic_ns, int64_t tiles, const TargetInfo& target);
 
 /// What `program` reads and writes while the axes of `output` and `reduced` run, in this order: inputs of all its
-/// stages as far as they are read along these axes, and the output.
+/// stages where they are read along these axes, and the output.
 Nest streaming_nest(const te::Program& program, const te::Compute& output, const std::vector<te::Axis>& reduced);
 
 }  // namespace tw::construct

@@ -10,13 +10,13 @@
 namespace tw::construct {
 namespace {
 
-constexpr double kLoopSlots = 0.7;       // loop control of one reduction step, in FMA slots
-constexpr double kWaitSlots = 1.1;       // that the sums of a step cover for each of their latency: operands come late
-constexpr double kConflictSlots = 0.35;  // per row beyond the free ways of an L1 set
-constexpr int64_t kBusyWays = 2;         // of a set in L1: they hold B and C
-constexpr double kLoadSlots = 0.1;       // what a load costs besides its own slot: queues, a busy hyperthread
-constexpr double kIndistinct = 0.002;    // relative difference that the prediction cannot tell
-constexpr double kVisitSlots = 40;       // entering and leaving a tile
+constexpr double kLoopCycles = 0.7;       // loop control of one reduction step, in issue cycles of an FMA
+constexpr double kWaitCycles = 1.1;       // that the sums of a step cover for each of their latency: operands come late
+constexpr double kConflictCycles = 0.35;  // per row beyond the free ways of an L1 set
+constexpr int64_t kBusyWays = 2;          // of a set in L1: they hold B and C
+constexpr double kLoadCycles = 0.1;       // what a load costs besides its own issue cycle: queues, a busy hyperthread
+constexpr double kIndistinct = 0.002;     // relative difference that the prediction cannot tell
+constexpr double kVisitCycles = 40;       // entering and leaving a tile
 
 // Largest number of tile rows whose lines fall into one L1 set.
 int64_t set_conflicts(int64_t rows, int64_t stride, const TargetInfo& target) {
@@ -37,14 +37,15 @@ int64_t set_conflicts(int64_t rows, int64_t stride, const TargetInfo& target) {
   return worst;
 }
 
-// Issue slots of one reduction step of a tile; two loads and two FMAs issue in a cycle.
-double step_slots(int64_t rows, int64_t vectors, const TileProblem& p, const TargetInfo& target) {
+// Issue cycles of one reduction step of a tile; two loads and two FMAs issue in a clock cycle.
+double step_cycles(int64_t rows, int64_t vectors, const TileProblem& p, const TargetInfo& target) {
   const double loads = static_cast<double>(p.a_is_vector ? rows * vectors + vectors : rows + vectors);
-  const double fmas = p.product.slots * static_cast<double>(rows * vectors) + p.operand_slots * loads;
+  const double fmas = p.product.cycles * static_cast<double>(rows * vectors) + p.operand_cycles * loads;
   const int64_t free_ways = target.levels.empty() ? rows : target.levels.front().ways - kBusyWays;
-  const double conflicts = kConflictSlots * std::max<int64_t>(0, set_conflicts(rows, p.row_stride, target) - free_ways);
-  return std::max({fmas, loads, kWaitSlots * kLatencySlots}) + kLoadSlots * loads + kLoopSlots + conflicts +
-         kVisitSlots / static_cast<double>(p.steps);
+  const double conflicts =
+      kConflictCycles * std::max<int64_t>(0, set_conflicts(rows, p.row_stride, target) - free_ways);
+  return std::max({fmas, loads, kWaitCycles * kLatencyCycles}) + kLoadCycles * loads + kLoopCycles + conflicts +
+         kVisitCycles / static_cast<double>(p.steps);
 }
 
 // Calls f(part, count): full tiles, then the tail.
@@ -54,13 +55,13 @@ void for_parts(int64_t extent, int64_t tile, const F& f) {
   if (extent % tile > 0) f(extent % tile, 1);
 }
 
-double total_slots(const RegisterTile& t, const TileProblem& p, const TargetInfo& target) {
+double total_cycles(const RegisterTile& t, const TileProblem& p, const TargetInfo& target) {
   double sum = 0;
   for_parts(ceil_div(p.columns, p.lanes), t.vectors, [&](int64_t vectors, int64_t column_tiles) {
     for_parts(p.outer_rows, t.outer, [&](int64_t outer, int64_t outer_tiles) {
       for_parts(p.inner_rows, t.inner, [&](int64_t inner, int64_t inner_tiles) {
         sum += static_cast<double>(column_tiles * outer_tiles * inner_tiles) *
-               step_slots(outer * inner, vectors, p, target);
+               step_cycles(outer * inner, vectors, p, target);
       });
     });
   });
@@ -77,7 +78,7 @@ int64_t temporaries(int64_t vectors, const TileProblem& p) {
 
 ProductCost product_cost(std::optional<WordFormat> format, const TargetInfo& target) {
   const bool fused = format ? sums_words(target, *format) : has_feature(target, "fma");
-  // Where multiply-adds are fused, two instructions are two of their slots.
+  // Where multiply-adds are fused, two instructions are two of their issue cycles.
   return {fused || !has_feature(target, "fma") ? 1.0 : 2.0, fused ? 0 : 1};
 }
 
@@ -90,14 +91,14 @@ std::vector<RegisterTile> best_tiles(const TileProblem& p, const TargetInfo& tar
     for (int64_t inner = std::min(p.inner_rows, max_rows); inner >= 1; --inner) {
       for (int64_t outer = std::min(p.outer_rows, max_rows / inner); outer >= 1; --outer) {
         RegisterTile tile{outer, inner, vectors};
-        tile.slots = total_slots(tile, p, target);
+        tile.cycles = total_cycles(tile, p, target);
         all.push_back(tile);
       }
     }
   }
   // The larger tile first where the prediction does not tell them apart.
-  const double min = std::ranges::min_element(all, {}, &RegisterTile::slots)->slots;
-  const auto rank = [&](const RegisterTile& t) { return std::floor((t.slots / min - 1) / kIndistinct); };
+  const double min = std::ranges::min_element(all, {}, &RegisterTile::cycles)->cycles;
+  const auto rank = [&](const RegisterTile& t) { return std::floor((t.cycles / min - 1) / kIndistinct); };
   std::ranges::stable_sort(all, {}, rank);
   if (all.size() > count) all.resize(count);
   return all;

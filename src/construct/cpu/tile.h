@@ -1,4 +1,4 @@
-// The register tile of a contraction: rows x vectors of accumulators, chosen by a closed-form count of issue slots.
+// The register tile of a contraction: rows x vectors of accumulators, chosen by a closed-form count of issue cycles.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -9,14 +9,14 @@
 
 namespace tw::construct {
 
-/// What a product and its sum take beside one fused multiply-add of f32, the unit of issue slots.
+/// What a product and its sum take beside one fused multiply-add of f32, the unit of issue cycles.
 struct ProductCost {
-  double slots = 1;
+  double cycles = 1;
   int64_t registers = 0;  // beside the sum's: a product that is not fused with its sum has one of its own
 };
 
-/// Of f32 products, or of words of `format` on `target`. Where a target has no fused multiply-add, its slots are those
-/// of a product and a sum already.
+/// Of f32 products, or of words of `format` on `target`. Where a target has no fused multiply-add, its issue cycles are
+/// those of a product and a sum already.
 ProductCost product_cost(std::optional<WordFormat> format, const TargetInfo& target);
 
 struct TileProblem {
@@ -31,19 +31,19 @@ struct TileProblem {
   double outer_share = 1;
   double inner_share = 1;
   ProductCost product = {};
-  double operand_slots = 0;  // what converting one operand takes, an element of A or a vector of B
-  bool a_is_vector = false;  // A is read along the columns too (depthwise): no broadcast, no reuse
+  double operand_cycles = 0;  // what converting one operand takes, an element of A or a vector of B
+  bool a_is_vector = false;   // A is read along the columns too (depthwise): no broadcast, no reuse
 };
 
 struct RegisterTile {
   int64_t outer = 1;    // rows of the outer row axis
   int64_t inner = 1;    // rows of the inner row axis
   int64_t vectors = 1;  // vectors along the columns
-  double slots = 0;     // predicted time of one reduction step over all rows and columns, in issue slots of vector FMAs
+  double cycles = 0;  // predicted time of one reduction step over all rows and columns, in issue cycles of vector FMAs
 };
 
-/// Slots from an operand to the result of one addition, comparison or FMA: so many accumulators hide it.
-inline constexpr double kLatencySlots = 8;  // 4 cycles, 2 units
+/// Issue cycles from an operand to the result of one addition, comparison or FMA: that many accumulators hide it.
+inline constexpr double kLatencyCycles = 8;  // 4 clock cycles, 2 units
 
 /// The `count` tiles with the least predicted time for all rows and columns among those that fit the registers, best
 /// first: outer*inner*vectors accumulators + vectors of B + 1 broadcast <= registers.

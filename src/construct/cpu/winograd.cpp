@@ -42,7 +42,7 @@ Result<Candidates> construct_winograd(const GroupTask& task, const TargetInfo& t
   if (!before.ok()) return Reason{before.reason()};
   Construction base;
   const te::Program program = schedule::inline_stages(base.schedule, task.program,
-                                                      [&](const te::Compute& c) { return before->hold(c.name()); });
+                                                      [&](const te::Compute& c) { return before->contains(c.name()); });
   const Result<WinogradStages> stages = match_winograd(program);
   TW_CHECK(stages.ok(), "the Winograd convolution of {} is gone after inlining", program.name);
   const Result<WinogradAxes> axes = match_winograd_axes(program, *stages);
@@ -58,7 +58,7 @@ Result<Candidates> construct_winograd(const GroupTask& task, const TargetInfo& t
     return declined("fewer channels than a vector has lanes");
   place_input(program, *stages, target, base.schedule);
   schedule_side_stages(base.schedule, program, stages->first, target,
-                       [&](const te::Compute& c) { return stages->hold(c.name()); });
+                       [&](const te::Compute& c) { return stages->contains(c.name()); });
 
   const std::string precision =
       fmt::format("precision: F({0} x {0}, 3 x 3), error bound {1:.3g} times the direct sum's; uneven tiles directly",

@@ -60,7 +60,8 @@ class Blocker {
     return blocks;
   }
 
-  // Images one by one or, where a plane has few tiles, several; depths all together when taps share their input.
+  // Images one by one or, where a plane has few tiles, several; depths all together when filter positions share their
+  // input.
   std::vector<std::vector<int64_t>> row_blocks() const {
     std::vector<std::vector<int64_t>> all = {{}};
     for (const WinogradRows& row : p_.rows) {
@@ -95,7 +96,7 @@ class Blocker {
       tiles.columns = p_.out_channels;
       tiles.lanes = static_cast<int>(p_.lanes);
       tiles.row_stride = (order == WinogradOrder::kTiles ? p_.points() : 1) * 2 * p_.lanes * kElement;
-      tiles.steps = p_.channels * p_.taps;
+      tiles.steps = p_.channels * p_.kernel_depth;
       for (const RegisterTile& tile : best_tiles(tiles, target_, kRegisterTiles)) {
         block.tile = tile;
         add_channels(block);
@@ -117,8 +118,8 @@ class Blocker {
   void keep(WinogradBlocks block) {
     block.predicted_ns = predict(block);
     const std::vector<int64_t> extents = joined(block.rows, std::vector{block.high, block.wide});
-    block.trace = {fmt::format("registers: {} x {} tiles, {} vectors of {}: {:.0f} slots a step", block.tile.outer,
-                               block.tile.inner, block.tile.vectors, p_.lanes, block.tile.slots),
+    block.trace = {fmt::format("registers: {} x {} tiles, {} vectors of {}: {:.0f} issue cycles a step",
+                               block.tile.outer, block.tile.inner, block.tile.vectors, p_.lanes, block.tile.cycles),
                    fmt::format("block: {} tiles, {} channels, input transformed {}, {} outside",
                                fmt::join(extents, " x "), block.channels, block.tiles_before ? "before" : "inside",
                                block.order == WinogradOrder::kTiles ? "tiles" : "points")};
@@ -142,23 +143,23 @@ class Blocker {
       const bool all = b.rows[d] == row.outputs;
       tiles *= static_cast<double>(!inputs ? b.rows[d]
                                    : all   ? row.inputs
-                                           : std::min(row.inputs, b.rows[d] - 1 + p_.taps));
+                                           : std::min(row.inputs, b.rows[d] - 1 + p_.kernel_depth));
     }
     return tiles;
   }
 
-  double product_slots(const WinogradBlocks& b) const {
+  double product_cycles(const WinogradBlocks& b) const {
     double rows = 1;  // of the block that no register tile spans
     for (size_t d = 0; d + 1 < b.rows.size(); ++d) rows *= static_cast<double>(b.rows[d]);
-    return b.tile.slots * rows * static_cast<double>(p_.points() * p_.channels * p_.taps * blocks_of(b));
+    return b.tile.cycles * rows * static_cast<double>(p_.points() * p_.channels * p_.kernel_depth * blocks_of(b));
   }
 
-  double transform_slots(const WinogradBlocks& b) const {
+  double transform_cycles(const WinogradBlocks& b) const {
     const auto vectors = [&](int64_t channels) {
       return static_cast<double>(p_.points() * ceil_div(channels, p_.lanes) * blocks_of(b));
     };
-    return kWinogradInputSlots * tiles_of(b, true) * vectors(p_.channels) +
-           kWinogradOutputSlots * tiles_of(b, false) * vectors(p_.out_channels);
+    return kWinogradInputCycles * tiles_of(b, true) * vectors(p_.channels) +
+           kWinogradOutputCycles * tiles_of(b, false) * vectors(p_.out_channels);
   }
 
   double bandwidth(size_t level, int64_t working) const {
@@ -180,14 +181,14 @@ class Blocker {
     return level;
   }
 
-  // Time in which each of `working` cores moves `bytes` to or from `level`, as far as it is not hidden.
+  // Time in which each of `working` cores moves `bytes` to or from `level`, where it is not hidden.
   double visible_ns(double bytes, size_t level, int64_t working) const {
     return level >= target_.levels.size() ? 0 : kExposedTraffic * bytes / bandwidth(level, working);
   }
 
-  // The transformed input lies scattered for one of its two users. With points outside, the transform writes each line
-  // of a tile elsewhere; with tiles outside, the products read each line of a point elsewhere, again for every panel of
-  // weights unless both stay in the first cache. `level`: where the tiles stay in between.
+  // The transformed input is stored scattered for one of its two users. With points outside, the transform writes each
+  // line of a tile elsewhere; with tiles outside, the products read each line of a point elsewhere, again for every
+  // panel of weights unless both stay in the first cache. `level`: where the tiles stay in between.
   double scatter_ns(const WinogradBlocks& b, size_t level) const {
     if (level >= target_.levels.size()) return 0;
     const double matrix = kElement * tiles_of(b, true) * static_cast<double>(p_.channels);  // of one point
@@ -196,12 +197,12 @@ class Blocker {
     const double latency = target_.levels[level].latency_ns;
     if (b.order == WinogradOrder::kPoints) return kExposedStore * lines * latency;
     const bool stays = in_first_cache(matrix + panel_bytes(b));
-    const int64_t again = stays ? 0 : p_.taps * ceil_div(p_.out_channels, b.tile.vectors * p_.lanes) - 1;
+    const int64_t again = stays ? 0 : p_.kernel_depth * ceil_div(p_.out_channels, b.tile.vectors * p_.lanes) - 1;
     return kExposedLoad * lines * (latency + static_cast<double>(again) * target_.levels[1].latency_ns);
   }
 
   double panel_bytes(const WinogradBlocks& b) const {
-    return static_cast<double>(kElement * p_.channels * p_.taps * b.tile.vectors * p_.lanes);
+    return static_cast<double>(kElement * p_.channels * p_.kernel_depth * b.tile.vectors * p_.lanes);
   }
   bool in_first_cache(double bytes) const {
     return bytes <= kUsable * static_cast<double>(target_.levels[0].capacity_bytes);
@@ -216,7 +217,7 @@ class Blocker {
                : static_cast<double>(blocks_of(b)) * weight_bytes() / bandwidth(level, working);
   }
   double weight_bytes() const {
-    return static_cast<double>(kElement * p_.points() * p_.taps * p_.channels * p_.out_channels);
+    return static_cast<double>(kElement * p_.points() * p_.kernel_depth * p_.channels * p_.out_channels);
   }
 
   double traffic_ns(const WinogradBlocks& b, int64_t working) const {
@@ -241,8 +242,8 @@ class Blocker {
   double predict(const WinogradBlocks& b) const {
     const int64_t tasks = blocks_of(b) * (b.tiles_before ? channel_blocks(b) : 1);
     const int64_t working = std::min(units_, tasks);
-    const double slots = product_slots(b) + transform_slots(b);
-    const double near = slots * slot_ns(target_, p_.lanes) + traffic_ns(b, working);
+    const double cycles = product_cycles(b) + transform_cycles(b);
+    const double near = cycles * issue_cycle_ns(target_, p_.lanes) + traffic_ns(b, working);
     const double weights = weights_ns(b, working);
     const double ns = std::max(near, weights) + kExposedTraffic * std::min(near, weights);
     const double share = static_cast<double>(ceil_div(tasks, units_)) / static_cast<double>(tasks);

@@ -12,7 +12,7 @@ namespace tw::construct {
 /// An axis that input tiles and output tiles have in common besides the plane: images, or depths.
 struct WinogradRows {
   int64_t outputs = 1;
-  int64_t inputs = 1;  // more than outputs for depths that a sum of several taps reads
+  int64_t inputs = 1;  // more than outputs for depths that a sum of several filter positions reads
 };
 
 struct WinogradProblem {
@@ -20,13 +20,13 @@ struct WinogradProblem {
   std::vector<WinogradRows> rows;
   int64_t tiles_high = 1, tiles_wide = 1;  // of m x m outputs, of a plane
   int64_t channels = 1, out_channels = 1;
-  int64_t taps = 1;  // depths that are summed over
+  int64_t kernel_depth = 1;  // depths that are summed over
   int64_t lanes = 1;
   int64_t points() const { return (m + 2) * (m + 2); }
 };
 
 /// Which loop is outside in the storage of transformed tiles and of products: the block of channels and then tiles, so
-/// that the points of a tile lie together, or points, so that the matrix of a point does.
+/// that the points of a tile are stored together, or points, so that the matrix of a point does.
 enum class WinogradOrder : uint8_t { kTiles, kPoints };
 
 /// A block is rows x high x wide tiles by `channels` output channels. Tiles of a block are neighbours: it has whole
@@ -44,8 +44,8 @@ struct WinogradBlocks {
 
 /// The `limit` best ways that the model finds, best first; at least one.
 /// Time = arithmetic of the products (register tiles) and of both transforms, plus the share of the traffic that is not
-/// hidden: transformed tiles and products to and fro, lines that lie scattered. Weights pass by once a block of tiles
-/// beside all that: the longer of the two, plus a share of the shorter.
+/// hidden: transformed tiles and products to and fro, lines that are stored scattered. Weights pass by once a block of
+/// tiles beside all that: the longer of the two, plus a share of the shorter.
 std::vector<WinogradBlocks> block_winograd(const WinogradProblem& problem, const TargetInfo& target, size_t limit);
 
 }  // namespace tw::construct

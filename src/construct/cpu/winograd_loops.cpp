@@ -34,7 +34,7 @@ Layout tile_layout(const Shape& shape, int64_t block, WinogradOrder stored) {
   return padded_split(c, shape.back(), block).reorder(order);
 }
 
-// [p, q, (tap,) c, k] as [k block, p, q, panel, (tap,) c, k].
+// [p, q, (position,) c, k] as [k block, p, q, panel, (position,) c, k].
 Layout weights_layout(const Shape& shape, int64_t block, int64_t panel) {
   const int k = static_cast<int>(shape.size()) - 1;
   std::vector<int64_t> order = {k, 0, 1, k + 1};
@@ -43,7 +43,7 @@ Layout weights_layout(const Shape& shape, int64_t block, int64_t panel) {
   return padded_split(k, shape.back(), block).split(k + 1, {block / panel, panel}).reorder(order);
 }
 
-// [k, c, (tap,) r, s] as [k block, (tap,) r, s, c, k].
+// [k, c, (position,) r, s] as [k block, (position,) r, s, c, k].
 Layout kernels_layout(const Shape& shape, int64_t panel) {
   std::vector<int64_t> order = {0};
   for (size_t d = 2; d < shape.size(); ++d) order.push_back(static_cast<int64_t>(d) + 1);
@@ -107,15 +107,15 @@ class WinogradScheduler {
     const WinogradAxes& axes = plan_.axes;
     Names blocks;
     Names inside;
-    const auto cut = [&](const te::Axis& axis, std::vector<int64_t> factors) {
+    const auto tile = [&](const te::Axis& axis, std::vector<int64_t> factors) {
       s_.split(out, axis.name, std::move(factors));
       blocks.push_back(axis.name + ".0");
       inside.push_back(axis.name + ".1");
     };
-    for (size_t d = 0; d < row_count(); ++d) cut(axes.rows[d], {b_.rows[d]});
-    cut(axes.high, {b_.high, plan_.problem.m});
-    cut(axes.wide, {b_.wide, plan_.problem.m});
-    cut(axes.channel, {b_.channels / plan_.panel(), b_.tile.vectors, plan_.problem.lanes});
+    for (size_t d = 0; d < row_count(); ++d) tile(axes.rows[d], {b_.rows[d]});
+    tile(axes.high, {b_.high, plan_.problem.m});
+    tile(axes.wide, {b_.wide, plan_.problem.m});
+    tile(axes.channel, {b_.channels / plan_.panel(), b_.tile.vectors, plan_.problem.lanes});
     const Names points = {axes.high.name + ".2", axes.channel.name + ".2", axes.wide.name + ".2",
                           axes.channel.name + ".3"};
     s_.reorder(out, joined(blocks, inside, points));

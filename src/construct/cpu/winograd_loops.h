@@ -25,7 +25,7 @@ struct WinogradPlan {
   te::Program program;                    // with the layouts
 
   int64_t panel() const { return blocks.tile.vectors * problem.lanes; }
-  /// Input channels that lie together in a transformed tile.
+  /// Input channels that are stored together in a transformed tile.
   int64_t channel_block() const;
   const te::Compute& stage(const std::string& name) const { return *program.find_compute(name); }
 };
@@ -43,8 +43,8 @@ void schedule_way_round(const WinogradPlan& plan, const WinogradPlaces& places, 
 
 /// Layouts for `plan.blocks`: transformed tiles and products [block of channels, rows.., tile, point, point, channel]
 /// or, with points outside, [point, point, block of channels, rows.., tile, channel]; weights
-/// [block of columns, point, point, panel, (tap,) channel, column], the order in which a block of tiles reads them;
-/// kernels [panel, (tap,) row, column, channel, column].
+/// [block of columns, point, point, panel, (position,) channel, column], the order in which a block of tiles reads
+/// them; kernels [panel, (position,) row, column, channel, column].
 std::map<std::string, Layout> winograd_layouts(const te::Program& logical, const WinogradPlan& plan);
 
 /// Appends the loops of all stages of the convolution.

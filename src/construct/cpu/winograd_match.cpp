@@ -83,7 +83,7 @@ std::vector<te::Axis> axes_in(const te::Compute& c, const Expr& e) {
 
 }  // namespace
 
-bool WinogradStages::hold(const std::string& name) const {
+bool WinogradStages::contains(const std::string& name) const {
   return name == pad || name == rows || name == tiles || name == products || name == columns || name == energies ||
          name == uneven || name == patches || name == direct;
 }
@@ -150,7 +150,7 @@ WinogradProblem winograd_problem(const te::Program& program, const WinogradStage
   problem.channels = tiles.back();
   problem.out_channels = products.back();
   problem.lanes = lanes;
-  problem.taps = te::num_points(program.find_compute(stages.products)->reduce_axes) / problem.channels;
+  problem.kernel_depth = te::num_points(program.find_compute(stages.products)->reduce_axes) / problem.channels;
   return problem;
 }
 

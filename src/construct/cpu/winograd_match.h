@@ -18,7 +18,7 @@ struct WinogradStages {
   std::string pad, rows, tiles, products, columns, first;
   std::string energies, uneven, patches, direct;
   /// Whether `name` is one of these but the first one after the columns.
-  bool hold(const std::string& name) const;
+  bool contains(const std::string& name) const;
 };
 
 /// The stages in `program`, before or after inlining of others; a reason when it is no Winograd convolution.

@@ -1,13 +1,14 @@
 // Chains (schedule/match/chain.h) on GPUs: attention as one kernel. A tile computes some rows of the last product. The
-// operands of both products come into shared memory, all at once; the rows between the products lie there too, as sums
-// of the first one leave its registers, then as what combines them is done, then as the left operand of the second one.
+// operands of both products come into shared memory, all at once; the rows between the products are stored there too,
+// as sums of the first one leave its registers, then as what combines them is done, then as the left operand of the
+// second one.
 #include "schedule/match/chain.h"
 
 #include <algorithm>
 #include <array>
 
 #include "construct/gpu/product_loops.h"
-#include "construct/gpu/row_cut.h"
+#include "construct/gpu/row_mapping.h"
 #include "core/model_units.h"
 #include "support/math.h"
 #include "te/axes.h"
@@ -36,13 +37,13 @@ constexpr std::array<TileShape, 7> kShapes = {{{16, 4}, {32, 4}, {64, 4}, {16, 8
 struct Link {
   te::Program program;
   MatrixProduct product;
-  int64_t rows, columns, steps, batch;
+  int64_t m, n, k, batch;
 
   Link(te::Program p, const std::string& sum) : program(std::move(p)) {
     const te::Compute& c = *program.find_compute(sum);
     product = product_of(program, c).value();
-    rows = extent_at(c, product.rows), columns = extent_at(c, product.columns), batch = extent_at(c, product.batch);
-    steps = te::num_points(product.steps);
+    m = extent_at(c, product.rows), n = extent_at(c, product.columns), batch = extent_at(c, product.batch);
+    k = te::num_points(product.steps);
   }
   Link(const Link&) = delete;
   Link& operator=(const Link&) = delete;
@@ -51,7 +52,7 @@ struct Link {
   ThreadBlockTile tile(const TileShape& shape) const {
     const int64_t row_warps = std::min(shape.rows / kInstructionRows, shape.warps);
     const int64_t column_warps = shape.warps / row_warps;
-    const int64_t all = ceil_div(columns, kInstructionColumns * column_warps);
+    const int64_t all = ceil_div(n, kInstructionColumns * column_warps);
     const int64_t each = ceil_div(all, ceil_div(all, kMaxColumns));
     return tile_of({row_warps, column_warps, shape.rows / kInstructionRows / row_warps, each}, 2);
   }
@@ -69,32 +70,30 @@ class ChainKernel {
         target_(target),
         scores_tile_(scores.tile(shape)),
         values_tile_(values.tile(shape)),
-        padded_(round_up(scores.columns, kMatrixSteps)) {
-    scores_tile_.tile_k = round_up(scores.steps, kMatrixSteps);
+        padded_(round_up(scores.n, kMatrixSteps)) {
+    scores_tile_.tile_k = round_up(scores.k, kMatrixSteps);
     values_tile_.tile_k = 4 * kMatrixSteps;
     while (padded_ % values_tile_.tile_k != 0) values_tile_.tile_k -= kMatrixSteps;
-    row_ = {scores.columns, kMaxLanes, row_threads()};
-    while (row_.lanes > 1 && scores.columns % row_.lanes != 0) row_.lanes /= 2;
-    in_registers_ = padded_ == scores.columns && row_.is_even() && scores.columns / row_threads() <= kMaxKept;
+    row_ = {scores.n, kMaxLanes, row_threads()};
+    while (row_.lanes > 1 && scores.n % row_.lanes != 0) row_.lanes /= 2;
+    in_registers_ = padded_ == scores.n && row_.is_even() && scores.n / row_threads() <= kMaxKept;
   }
 
-  // Whether its rows lie in registers and shared memory.
+  // Whether its rows are stored in registers and shared memory.
   bool fits() const {
     const int64_t sums = ThreadBlockTile::extent(values_tile_.columns) * shape_.rows / threads();
-    const bool whole = ThreadBlockTile::extent(values_tile_.columns) >= values_.columns;
-    return whole && row_threads() >= 1 && sums <= kMaxSums &&
-           shape_.rows / 2 < round_up(values_.rows, kInstructionRows) &&
+    const bool whole = ThreadBlockTile::extent(values_tile_.columns) >= values_.n;
+    return whole && row_threads() >= 1 && sums <= kMaxSums && shape_.rows / 2 < round_up(values_.m, kInstructionRows) &&
            shared_bytes() <= target_.levels.front().capacity_bytes;
   }
 
   double predicted_ns() const {
-    const int64_t tiles = values_.batch * ceil_div(values_.rows, shape_.rows);
+    const int64_t tiles = values_.batch * ceil_div(values_.m, shape_.rows);
     const int64_t at_once = std::max<int64_t>(1, target_.levels.front().capacity_bytes / shared_bytes());
     const auto waves = static_cast<double>(ceil_div(tiles, target_.compute_units * at_once));
     const auto together = static_cast<double>(std::min(at_once, ceil_div(tiles, target_.compute_units)));
-    const auto elements = static_cast<double>(shape_.rows * scores_.columns);
-    const double work =
-        elements * (kElementCycles + static_cast<double>(scores_.steps + values_.columns) * kProductCycles);
+    const auto elements = static_cast<double>(shape_.rows * scores_.n);
+    const double work = elements * (kElementCycles + static_cast<double>(scores_.k + values_.n) * kProductCycles);
     const double of_few = 8.0 / static_cast<double>(shape_.warps);  // a tile alone: its warps wait for themselves
     return waves * (kTileCycles + std::max(together, of_few) * work) / kCyclesPerNs;
   }
@@ -105,23 +104,23 @@ class ChainKernel {
     ProductLoops values(chain_.program, values_.product, values_tile_, target_, *s_);
     values.make_matrices();
     scores.make_matrices();
-    if (!values.access(Side::kRight).by_steps) values.lay(Side::kRight, ProductLoops::Lines::kBesideEachOther);
+    if (!values.access(Side::kRight).by_steps) values.set_layout(Side::kRight, ProductLoops::Lines::kBesideEachOther);
     s_->inline_stage(rows_.outputs[0]);
     for (const te::Compute& c : rows_.computes) {
       if (is_kept(c)) s_->layout(c.name(), row_.layout(rows()));
     }
-    cut_tiles(values);
+    tile_output(values);
     values.attach_sums(output(), loop_);
     attach_rows(values.operand(Side::kLeft));
     const std::string& between = chain_.segments[0].output();
     attach(between, loop::Scope::kStack, kBankBytes / chain_.program.tensor(between).type.bytes());
-    scores.attach_sums(between, scores.cut_output().back());
+    scores.attach_sums(between, scores.tile_output().back());
     for (const Side side : {Side::kLeft, Side::kRight})
       scores.attach_operand(side, output(), fetch_loop_, scores_tile_.tile_k);
     values.attach_operand(Side::kRight, output(), fetch_loop_, padded_);
     out.predicted_ns = predicted_ns();
     out.trace = {fmt::format("tiles of {} rows by {} threads, {} elements of a row kept in {}, {} bytes shared",
-                             shape_.rows, threads(), scores_.columns, in_registers_ ? "registers" : "shared memory",
+                             shape_.rows, threads(), scores_.n, in_registers_ ? "registers" : "shared memory",
                              shared_bytes())};
   }
 
@@ -137,8 +136,8 @@ class ChainKernel {
   int64_t shared_bytes() const { return schedule::tile_bytes(chain_, shape_.rows, shape_.warps); }
 
   // Tiles of rows; in each one turn of a loop that fetches the operands, in it one in which everything is computed.
-  void cut_tiles(ProductLoops& values) {
-    std::vector<std::string> tiles = values.cut_output();
+  void tile_output(ProductLoops& values) {
+    std::vector<std::string> tiles = values.tile_output();
     loop_ = tiles.back();
     tiles.pop_back();
     s_->split(output(), tiles.back(), {1});
@@ -154,19 +153,19 @@ class ChainKernel {
   // The stages between the products; the last one is the left operand of the second.
   void attach_rows(const std::string& operand) {
     attach(operand, loop::Scope::kStack, kBankBytes / values_.product.match.a.type().bytes());
-    row_.cut(*s_, operand, axis(operand_rows() - 1), axis(operand_rows()));
+    row_.map_to_threads(*s_, operand, axis(operand_rows() - 1), axis(operand_rows()));
     for (auto c = rows_.computes.rbegin() + 1; c != rows_.computes.rend(); ++c) {
       const bool kept = is_kept(*c);
       attach(c->name(), kept ? loop::Scope::kRegister : loop::Scope::kStack, 0);
       if (kept) {
         s_->threads(c->name(), axis(rows() - 1));
-        row_.cut_laid_out(*s_, c->name(), rows());
+        row_.map_axes_to_threads(*s_, c->name(), rows());
         continue;
       }
-      row_.cut(*s_, c->name(), c->axes[rows() - 1].name,
-               c->is_reduction()  ? c->reduce_axes[0].name
-               : has_elements(*c) ? c->axes[rows()].name
-                                  : "");
+      row_.map_to_threads(*s_, c->name(), c->axes[rows() - 1].name,
+                          c->is_reduction()  ? c->reduce_axes[0].name
+                          : has_elements(*c) ? c->axes[rows()].name
+                                             : "");
     }
   }
   size_t operand_rows() const { return values_.product.batch.empty() ? 1 : 2; }
@@ -178,7 +177,7 @@ class ChainKernel {
   const TargetInfo& target_;
   ThreadBlockTile scores_tile_, values_tile_;
   int64_t padded_;  // K of the second product, padded
-  RowCut row_;
+  RowMapping row_;
   bool in_registers_;  // what is computed of each element, where other stages read it
   std::string loop_, fetch_loop_;
   schedule::Schedule* s_ = nullptr;
@@ -190,7 +189,7 @@ Result<Candidates> construct_gpu_chain(const GroupTask& task, const TargetInfo& 
   Construction base;
   const Result<Chain> chain = schedule::match_chain(schedule::inline_chain(base.schedule, task.program));
   if (!chain.ok()) return Reason{chain.reason()};
-  if (const std::string reason = schedule::tile_obstacle(*chain, target); !reason.empty()) return Reason{reason};
+  if (const std::string reason = schedule::why_tile_declined(*chain, target); !reason.empty()) return Reason{reason};
   base.constant_layouts.insert(chain->layouts.begin(), chain->layouts.end());
   const Link scores(schedule::segment_program(chain->program, chain->segments[0]), chain->segments[0].sum);
   const Link values(chain->program, chain->last);

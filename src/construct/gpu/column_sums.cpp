@@ -38,7 +38,7 @@ void schedule_threads(const SumsKernel& k, int64_t lanes, const TargetInfo& targ
     loops.back() += ".0";
   }
   const int64_t points = te::num_points(k.program.find_compute(k.root)->axes) / lanes;
-  const std::string thread = cut_into_threads(s, k.root, loops, threads_for(points, kMaxThreads, target));
+  const std::string thread = map_to_threads(s, k.root, loops, threads_for(points, kMaxThreads, target));
   s.compute_at(k.sums, k.root, thread, loop::Scope::kRegister);
   const int64_t together = std::gcd(kTogether, k.rows);
   s.split(k.sums, k.row, {together});

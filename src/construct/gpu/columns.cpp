@@ -1,8 +1,8 @@
 // A reduction that keeps the contiguous axis, with an element-wise epilogue, on GPUs: depthwise convolutions and
-// poolings over channels that lie last. A thread computes a vector of the last axis at a few neighbouring points of the
-// axis before it, a strip: its sums stay in registers, and so does what its windows share, weights and, where padding
-// stands before them, each row of pixels, loaded once with one comparison for each vector. Where columns are too few
-// for all SMs and their reductions long, several threads combine parts of a column, and a second kernel those.
+// poolings over channels that are stored last. A thread computes a vector of the last axis at a few neighbouring points
+// of the axis before it, a strip: its sums stay in registers, and so does what its windows share, weights and, where
+// padding stands before them, each row of pixels, loaded once with one comparison for each vector. Where columns are
+// too few for all SMs and their reductions long, several threads combine parts of a column, and a second kernel those.
 #include <algorithm>
 #include <numeric>
 #include <optional>
@@ -102,7 +102,7 @@ int64_t lanes_of(const Columns& plan, const TargetInfo& target) {
 }
 
 // Points of dim `index` that the windows of `points` neighbours of `row` reach in one turn of all loops but the
-// innermost of the reduction; nothing where they do not lie in a line.
+// innermost of the reduction; nothing where they are not in a line.
 std::optional<int64_t> points_read(const te::Compute& sum, const Expr& index, int64_t points) {
   const auto of_row = coefficient_of(index, sum.axes[sum.axes.size() - 2].name);
   const auto of_step = coefficient_of(index, sum.reduce_axes.back().name);
@@ -154,8 +154,8 @@ void place_producers(Columns& plan, schedule::Schedule& s) {
   plan.program = te::inline_computes(plan.program, inlined);
 }
 
-// Cuts the output into tiles and threads, a strip each. Returns the loop of threads.
-std::string cut_output(const Columns& plan, int64_t points, const TargetInfo& target, schedule::Schedule& s) {
+// Splits the output into tiles and threads, a strip each. Returns the loop of threads.
+std::string tile_output(const Columns& plan, int64_t points, const TargetInfo& target, schedule::Schedule& s) {
   std::vector<std::string> strips = axis_names(plan.compute().axes), inside;
   if (plan.lanes > 1) {
     s.split(plan.output, plan.column().name, {plan.lanes}).vectorize(plan.output, plan.column().name + ".1");
@@ -169,14 +169,14 @@ std::string cut_output(const Columns& plan, int64_t points, const TargetInfo& ta
   if (plan.lanes > 1) inside.push_back(plan.column().name + ".1");
   s.reorder(plan.output, joined(strips, inside));
   const std::string thread =
-      cut_into_threads(s, plan.output, strips, threads_for(plan.vectors() / points, kMaxThreads, target));
+      map_to_threads(s, plan.output, strips, threads_for(plan.vectors() / points, kMaxThreads, target));
   if (plan.has_rows()) s.unroll(plan.output, inside.front());
   return thread;
 }
 
 // The loops of the reduction: unrolled from the innermost outwards as long as the code stays short.
-std::vector<std::string> cut_reduction(const te::Compute& sum, const std::string& stage, int64_t points,
-                                       schedule::Schedule& s) {
+std::vector<std::string> tile_reduction(const te::Compute& sum, const std::string& stage, int64_t points,
+                                        schedule::Schedule& s) {
   std::vector<std::string> loops;
   int64_t copies = points;
   for (size_t k = sum.reduce_axes.size(); k-- > 0;) {
@@ -197,13 +197,13 @@ std::vector<std::string> cut_reduction(const te::Compute& sum, const std::string
   return loops;
 }
 
-void cut_sums(const Columns& plan, const std::string& stage, int64_t points, schedule::Schedule& s) {
+void tile_sums(const Columns& plan, const std::string& stage, int64_t points, schedule::Schedule& s) {
   const te::Compute& sum = plan.compute();
   const std::string column = plan.column().name;
   if (plan.lanes > 1) s.split(stage, column, {plan.lanes});
   std::vector<std::string> order = axis_names(sum.axes);
   order.resize(std::max<size_t>(2, order.size()) - 2);
-  for (const std::string& loop : cut_reduction(sum, stage, points, s)) order.push_back(loop);
+  for (const std::string& loop : tile_reduction(sum, stage, points, s)) order.push_back(loop);
   if (plan.has_rows()) order.push_back(plan.row().name);
   order.push_back(plan.lanes > 1 ? column + ".0" : column);
   if (plan.lanes > 1) order.push_back(column + ".1");
@@ -219,8 +219,8 @@ void schedule_strips(const Columns& plan, int64_t points, const TargetInfo& targ
   }
   const std::string sums = plan.output == plan.sum ? plan.sum + ".acc" : plan.sum;
   if (plan.output == plan.sum) s.cache_write(plan.sum);
-  s.compute_at(sums, plan.output, cut_output(plan, points, target, s), loop::Scope::kRegister);
-  cut_sums(plan, sums, points, s);
+  s.compute_at(sums, plan.output, tile_output(plan, points, target, s), loop::Scope::kRegister);
+  tile_sums(plan, sums, points, s);
   for (const std::string& stage : plan.pixels) {
     s.compute_at(stage, sums, *loop_of_pixels(plan.compute()), loop::Scope::kRegister);
     const std::vector<std::string> axes = axis_names(plan.program.find_compute(stage)->axes);
@@ -306,9 +306,9 @@ Result<Construction> in_parts(const Columns& plan, const Construction& base, int
   return out;
 }
 
-enum class Parts : uint8_t { kNone, kWhereFew };
+enum class PartialSums : uint8_t { kNone, kWhereFew };
 
-Result<Candidates> construct_strips(const GroupTask& task, const TargetInfo& target, Parts parts) {
+Result<Candidates> construct_strips(const GroupTask& task, const TargetInfo& target, PartialSums parts) {
   Construction base;
   Columns plan;
   plan.program = schedule::inline_stages(base.schedule, task.program, schedule::has_select);
@@ -329,9 +329,9 @@ Result<Candidates> construct_strips(const GroupTask& task, const TargetInfo& tar
   if (!reads_along_columns(plan.compute())) return declined("{} does not read along its columns", plan.sum);
   plan.lanes = lanes_of(plan, target);
   Candidates candidates;
-  for (const int64_t count : parts == Parts::kNone ? std::vector<int64_t>() : parts_of(plan, target)) {
-    Result<Construction> cut = in_parts(plan, base, count, target);
-    if (cut.ok()) candidates.push_back(std::move(cut).value());
+  for (const int64_t count : parts == PartialSums::kNone ? std::vector<int64_t>() : parts_of(plan, target)) {
+    Result<Construction> split = in_parts(plan, base, count, target);
+    if (split.ok()) candidates.push_back(std::move(split).value());
   }
   add_strips(plan, base, target, candidates);
   return candidates;
@@ -340,11 +340,11 @@ Result<Candidates> construct_strips(const GroupTask& task, const TargetInfo& tar
 }  // namespace
 
 Result<Candidates> construct_gpu_columns(const GroupTask& task, const TargetInfo& target) {
-  return construct_strips(task, target, Parts::kWhereFew);
+  return construct_strips(task, target, PartialSums::kWhereFew);
 }
 
 Result<Candidates> add_parts_on_gpu(const GroupTask& task, const TargetInfo& target) {
-  return construct_strips(task, target, Parts::kNone);
+  return construct_strips(task, target, PartialSums::kNone);
 }
 
 }  // namespace tw::construct

@@ -1,6 +1,6 @@
 // Sums of products on GPUs: matrix products, convolutions, their batched and grouped forms. Every one becomes a product
-// of two matrices (kMatrices). A tile of sums lies in registers; its operands pass through shared memory, a k-block at
-// a time, with whatever padding and gathering their maths says done on the way.
+// of two matrices (kMatrices). A tile of sums is stored in registers; its operands pass through shared memory, a
+// k-block at a time, with whatever padding and gathering their maths says done on the way.
 #include "schedule/match/contraction.h"
 
 #include <algorithm>
@@ -15,8 +15,8 @@
 namespace tw::construct {
 namespace {
 
-// Results lie in shared memory until all of a tile are there. Then warps store lines of them: threads that hold sums
-// would each store single elements, of many lines at a time, where lines begin between words.
+// Results are stored in shared memory until all of a tile are there. Then warps store lines of them: threads that hold
+// sums would each store single elements, of many lines at a time, where lines begin between words.
 void schedule_kept(const StoredProduct& in, const ThreadBlockTile& tile, const TargetInfo& target, Construction& out) {
   const std::string root = in.product.output, kept = root + ".acc";
   schedule::Schedule caching;
@@ -29,10 +29,10 @@ void schedule_kept(const StoredProduct& in, const ThreadBlockTile& tile, const T
   s.cache_write(root);
   ProductLoops loops(program, product, tile, target, s);
   loops.make_matrices();
-  const std::vector<std::string> tiles = loops.cut_lines(root);
+  const std::vector<std::string> tiles = loops.tile_lines(root);
   s.parallel(root, tiles);
   s.compute_at(kept, root, tiles.back(), loop::Scope::kStack, kBankBytes / tile.kept_bytes);
-  loops.cut_output();
+  loops.tile_output();
   loops.attach_all(root, tiles.back());
   out.trace = {loops.describe() + ", stored by lines"};
 }
@@ -45,7 +45,7 @@ void schedule_product(const StoredProduct& in, const ThreadBlockTile& tile, cons
   schedule::Schedule& s = out.schedule;
   ProductLoops loops(in.program, p, tile, target, s);
   loops.make_matrices();
-  const std::vector<std::string> tiles = loops.cut_output();
+  const std::vector<std::string> tiles = loops.tile_output();
   std::vector<int64_t> factors = {tile.row_cluster * tile.column_cluster};
   if (tile.persistent_blocks > 0) factors.insert(factors.end(), {tile.persistent_blocks, tile.together});
   if (tile.persistent_blocks == 0 && factors.front() == 1) factors.clear();
@@ -54,7 +54,7 @@ void schedule_product(const StoredProduct& in, const ThreadBlockTile& tile, cons
   out.trace = {loops.describe()};
 }
 
-// A tile of the whole sum, of shared taps or of a split-K.
+// A tile of the whole sum, of shared filter positions or of a split-K.
 struct Choice {
   const StoredProduct* product;
   GemmProblem problem;
@@ -73,7 +73,8 @@ Result<schedule::Schedule> adding(const te::Program& rest, const TargetInfo& tar
 std::vector<StoredProduct> sums_of(const StoredProduct& whole, const te::Program& program, const GroupTask& task,
                                    const TargetInfo& target) {
   std::vector<StoredProduct> sums = {whole};
-  if (std::optional<StoredProduct> shared = with_taps(whole, program, task, target)) sums.push_back(*std::move(shared));
+  if (std::optional<StoredProduct> shared = with_filter_positions(whole, program, task, target))
+    sums.push_back(*std::move(shared));
   for (const SplitK& split_k : split_ks_of(whole, problem_of(whole, task, target), target)) {
     StoredProduct split = stored(program, whole.product.sum, whole.layouts, split_k);
     if (adding(split.rest, target).ok()) sums.push_back(std::move(split));

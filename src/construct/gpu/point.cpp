@@ -1,6 +1,6 @@
 // A thread for each point of a stage, or for a vector of them: the plainest mapping on GPUs. Where a short last axis is
-// gathered from lines of another axis, as channels of an image that lie last now are, a thread may also have all of it,
-// and so much of a line that it loads that in whole vectors.
+// gathered from lines of another axis, as channels of an image that are now stored last are, a thread may also have all
+// of it, and so much of a line that it loads that in whole vectors.
 #include <algorithm>
 #include <map>
 #include <numeric>
@@ -46,7 +46,7 @@ struct ThreadWork {
   int64_t vectors = 1;
 };
 
-// Cuts a root stage into tiles and threads. Returns the loop of threads.
+// Splits a root stage into tiles and threads. Returns the loop of threads.
 std::string schedule_points(schedule::Schedule& s, const te::Compute& c, const ThreadWork& work,
                             const TargetInfo& target) {
   const int64_t lanes = work.lanes;
@@ -56,7 +56,7 @@ std::string schedule_points(schedule::Schedule& s, const te::Compute& c, const T
     loops.back() += ".0";
   }
   const int64_t threads = threads_for(num_elements(c.outputs[0].shape) / lanes, kMaxThreads, target);
-  return cut_into_threads(s, c.name(), loops, threads, work.vectors);
+  return map_to_threads(s, c.name(), loops, threads, work.vectors);
 }
 
 // Elements of the widest type in memory that one access moves.
@@ -119,7 +119,7 @@ void schedule_gather(schedule::Schedule& s, const te::Compute& c, const Gather& 
   s.split(c.name(), last, {g.lanes}).unroll(c.name(), last + ".0").vectorize(c.name(), last + ".1");
   loops.pop_back();
   loops.back() += ".0";
-  const std::string thread = cut_into_threads(s, c.name(), loops, threads_for(strips_of(c, g), kMaxThreads, target));
+  const std::string thread = map_to_threads(s, c.name(), loops, threads_for(strips_of(c, g), kMaxThreads, target));
   s.compute_at(values, c.name(), thread, loop::Scope::kRegister).unroll(values, row).unroll(values, last);
   s.compute_at(cache, values, around, loop::Scope::kRegister);
   for (size_t d = 0; d + 1 < g.rank; ++d) s.unroll(cache, fmt::format("i{}", d));

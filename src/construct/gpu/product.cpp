@@ -38,7 +38,7 @@ bool multiplies_padding(const te::Compute& sum) {
 // Whether zeros may fill up `has` lines or steps of a constant to `all`.
 bool is_little_more(int64_t all, int64_t has) { return 8 * all <= 9 * has; }
 
-// Behind so many steps of a box's lines, that each begins where a line of memory does, or at least a sector: a box
+// Behind this many steps of a box's lines, that each begins where a line of memory does, or at least a sector: a box
 // reads whole sectors.
 int64_t zeros_behind(int64_t steps, DataType type) {
   for (const int64_t bytes : {kLineBytes, kSectorBytes}) {
@@ -92,7 +92,7 @@ std::map<std::string, Layout> constant_layouts(const MatrixProduct& p, const te:
       if (d >= 0) order.push_back(d);
     };
     for (const size_t i : p.batch) add(sum.axes[i]);
-    if (p.taps && !left) add(*p.taps);
+    if (p.filter_positions && !left) add(*p.filter_positions);
     for (const size_t i : left ? p.rows : p.columns) add(sum.axes[i]);
     for (const te::Axis& r : p.steps) add(r);
     const bool in_order = std::ranges::is_sorted(order);
@@ -155,19 +155,19 @@ bool reads_windows(const MatrixProduct& p, const te::Compute& sum, const Expr& r
   const size_t rank = spatial + 2, first = images ? 1 : 0;  // of the lines' axes
   if (rank < Windows::kMinRank || rank > TensorMap::kMaxRank || lines.size() != first + spatial) return false;
   const int64_t corners = Windows::max_corner(rank);
-  std::vector<te::Axis> taps = p.steps;
-  if (p.taps) taps.push_back(*p.taps);
-  for (const size_t i : p.batch) taps.push_back(sum.axes[i]);
+  std::vector<te::Axis> filter_positions = p.steps;
+  if (p.filter_positions) filter_positions.push_back(*p.filter_positions);
+  for (const size_t i : p.batch) filter_positions.push_back(sum.axes[i]);
   for (size_t d = 0; d < spatial; ++d) {
     const std::optional<LinearForm> form = as_linear(indices[d + before]);
     if (!form || form->constant > 0 || form->constant < -corners) return false;
-    int64_t step = 0, halo = 0, beyond = 0;  // the last taps read beyond the last line
+    int64_t step = 0, halo = 0, beyond = 0;  // the last filter positions read beyond the last line
     for (const auto& [name, coefficient] : form->terms) {
-      const auto tap = std::ranges::find(taps, name, &te::Axis::name);
+      const auto position = std::ranges::find(filter_positions, name, &te::Axis::name);
       const bool is_line = name == sum.axes[lines[d + first]].name;
-      if (coefficient < 1 || (tap == taps.end() && !is_line)) return false;
-      (is_line ? step : halo) += is_line ? coefficient : (tap->extent - 1) * coefficient;
-      if (p.taps && name == p.taps->name) beyond = (tap->extent - 1) * coefficient;
+      if (coefficient < 1 || (position == filter_positions.end() && !is_line)) return false;
+      (is_line ? step : halo) += is_line ? coefficient : (position->extent - 1) * coefficient;
+      if (p.filter_positions && name == p.filter_positions->name) beyond = (position->extent - 1) * coefficient;
     }
     if (step < 1 || step > Windows::kMaxStep || halo >= corners) return false;
     const int64_t extent = shape[d + before];
@@ -249,14 +249,15 @@ int64_t result_bytes(const te::Program& program, const MatrixProduct& p, int64_t
   return bytes;
 }
 
-// By how many rows of its last axis the left operand moves from tap to tap of `r`; 0: otherwise than along that axis.
-int64_t tap_distance(const MatrixProduct& p, const te::Compute& sum, const te::Axis& r) {
-  return te::tap_distance(p.match.a, sum.axes[p.rows.back()].name, r.name);
+// By how many rows of its last axis the left operand moves from one filter position of `r` to the next; 0: otherwise
+// than along that axis.
+int64_t position_distance(const MatrixProduct& p, const te::Compute& sum, const te::Axis& r) {
+  return te::position_distance(p.match.a, sum.axes[p.rows.back()].name, r.name);
 }
 
-void take_taps(MatrixProduct& p, const te::Axis& taps) {
-  std::erase_if(p.steps, [&](const te::Axis& r) { return r.name == taps.name; });
-  p.taps = taps;
+void set_filter_positions(MatrixProduct& p, const te::Axis& filter_positions) {
+  std::erase_if(p.steps, [&](const te::Axis& r) { return r.name == filter_positions.name; });
+  p.filter_positions = filter_positions;
 }
 
 }  // namespace
@@ -280,19 +281,19 @@ std::string split_sum(const std::string& sum, StoredProduct& out) {
   return partial;
 }
 
-std::optional<StoredProduct> with_taps(const StoredProduct& whole, const te::Program& program, const GroupTask& task,
-                                       const TargetInfo& target) {
+std::optional<StoredProduct> with_filter_positions(const StoredProduct& whole, const te::Program& program,
+                                                   const GroupTask& task, const TargetInfo& target) {
   const te::Compute& sum = *program.find_compute(whole.product.sum);
   const GemmProblem problem = problem_of(whole, task, target);
   const bool by_groups = problem.tma && problem.by_matrix && has_feature(target, "wgmma");
   if (!task.kept.contains(whole.product.match.b->name) || !by_groups) return std::nullopt;
   const Result<MatrixProduct> product = product_of(program, sum);
   for (const te::Axis& r : product->steps) {
-    if (r.extent == 1 || r.name == product->steps.back().name || tap_distance(*product, sum, r) == 0) continue;
+    if (r.extent == 1 || r.name == product->steps.back().name || position_distance(*product, sum, r) == 0) continue;
     MatrixProduct shared = *product;
-    take_taps(shared, r);
+    set_filter_positions(shared, r);
     StoredProduct out = stored(program, sum.name(), constant_layouts(shared, sum, task), {});
-    take_taps(out.product, r);
+    set_filter_positions(out.product, r);
     if (problem_of(out, task, target).tma) return out;
   }
   return std::nullopt;
@@ -304,17 +305,17 @@ GemmProblem problem_of(const StoredProduct& in, const GroupTask& task, const Tar
   const te::Compute& sum = *program.find_compute(p.sum);
   GemmProblem problem;
   problem.batch = extent_at(sum, p.batch);
-  problem.rows = extent_at(sum, p.rows);
-  problem.columns = extent_at(sum, p.columns);
-  if (p.taps) {
+  problem.m = extent_at(sum, p.rows);
+  problem.n = extent_at(sum, p.columns);
+  if (p.filter_positions) {
     const int64_t pixels = sum.axes[p.rows.back()].extent;
-    problem.taps = p.taps->extent;
-    problem.halo = (problem.taps - 1) * tap_distance(p, sum, *p.taps);
-    problem.max_lines = problem.rows == pixels ? kMaxBoxLines : kMaxWindowLines;
+    problem.filter_positions = p.filter_positions->extent;
+    problem.halo = (problem.filter_positions - 1) * position_distance(p, sum, *p.filter_positions);
+    problem.max_lines = problem.m == pixels ? kMaxBoxLines : kMaxWindowLines;
     problem.pixels = pixels + problem.halo;
-    problem.rows = problem.rows / pixels * problem.pixels;
+    problem.m = problem.m / pixels * problem.pixels;
   }
-  problem.steps = te::num_points(p.steps);
+  problem.k = te::num_points(p.steps);
   problem.bytes = p.match.a.type().bytes();
   const DataType type = p.match.a.type();
   problem.by_matrix =
@@ -322,8 +323,9 @@ GemmProblem problem_of(const StoredProduct& in, const GroupTask& task, const Tar
   const int64_t sums = num_elements(sum.outputs[0].shape);
   problem.result_bytes = result_bytes(program, p, sums);
   const DataType result = program.tensor(p.output).type;
-  const bool is_odd = problem.columns % 2 == 1 && problem.columns > 1 && result.is_half();
-  const bool one_output = program.find_compute(p.output)->outputs.size() == 1;  // of those that lie in shared memory
+  const bool is_odd = problem.n % 2 == 1 && problem.n > 1 && result.is_half();
+  const bool one_output =
+      program.find_compute(p.output)->outputs.size() == 1;  // of those that are stored in shared memory
   if (is_odd && one_output && p.rows.size() == 1 && p.columns.size() == 1) problem.odd_bytes = result.bytes();
   problem.split_k = in.split_k.count;
   if (problem.split_k > 1) problem.added_bytes = result_bytes(in.rest, p, sums / problem.split_k);
@@ -369,15 +371,15 @@ StoredProduct stored_for(const ThreadBlockTile& tile, const StoredProduct& in, c
   for (const LayoutPrimitive& p : interleaved.primitives()) layout = layout.then(p);
   StoredProduct out = stored(program, schedule::find_contraction(program)->name(), std::move(layouts), in.split_k);
   out.product.zeros = zeros;
-  if (in.product.taps) take_taps(out.product, *in.product.taps);
+  if (in.product.filter_positions) set_filter_positions(out.product, *in.product.filter_positions);
   return out;
 }
 
 std::vector<SplitK> split_ks_of(const StoredProduct& whole, const GemmProblem& problem, const TargetInfo& target) {
   constexpr int64_t kLargeTile = 128, kMaxTilesPerSm = 8;
-  const int64_t tiles = problem.batch * ceil_div(problem.rows, kLargeTile) * ceil_div(problem.columns, kLargeTile);
+  const int64_t tiles = problem.batch * ceil_div(problem.m, kLargeTile) * ceil_div(problem.n, kLargeTile);
   const int64_t max =
-      std::min({kMaxSplitK, problem.steps / kMinPartK, kMaxTilesPerSm * std::max(1, target.compute_units) / tiles});
+      std::min({kMaxSplitK, problem.k / kMinPartK, kMaxTilesPerSm * std::max(1, target.compute_units) / tiles});
   std::vector<SplitK> all;
   for (const te::Axis& r : whole.product.steps) {
     const int64_t whole_steps = r.name == whole.product.steps.back().name ? kPartMultiple : 1;

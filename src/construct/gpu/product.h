@@ -1,5 +1,5 @@
-// Products of matrices on GPUs: the roles of their axes, how constant operands lie, and split-K: sums in parts so that
-// more tiles share their terms.
+// Products of matrices on GPUs: the roles of their axes, how constant operands are stored, and split-K: sums in parts
+// so that more tiles share their terms.
 #pragma once
 #include <map>
 #include <optional>
@@ -18,8 +18,9 @@ struct MatrixProduct {
   schedule::Contraction match;
   std::vector<size_t> rows, columns, batch;
   std::vector<te::Axis> steps;
-  std::optional<te::Axis> taps = {};  // of a window along the last axis of rows: a k-block of rows serves all of them
-  int64_t zeros = 0;                  // zero padding of K of the right operand, as stored
+  // Of a window along the last axis of rows: a k-block of rows serves all of them.
+  std::optional<te::Axis> filter_positions = {};
+  int64_t zeros = 0;  // zero padding of K of the right operand, as stored
 };
 
 /// A sum as equal parts, each of neighbours along one axis of its terms.
@@ -38,7 +39,7 @@ struct StoredProduct {
   te::Program rest;          // sum of the parts, and all that follows
 };
 
-/// What of an operand one access moves: neighbours along its steps or along its lines, as it lies in memory.
+/// What of an operand one access moves: neighbours along its steps or along its lines, as it is stored in memory.
 struct OperandAccess {
   bool by_steps = true;
   int64_t lanes = 1;
@@ -66,10 +67,10 @@ StoredProduct stored(const te::Program& program, const std::string& sum, std::ma
 /// Returns the name of their sums.
 std::string split_sum(const std::string& sum, StoredProduct& out);
 
-/// `whole`, of `program`, with the taps of a window's row beside its steps; nothing where windows do not overlap so, or
-/// TMA does not bring them.
-std::optional<StoredProduct> with_taps(const StoredProduct& whole, const te::Program& program, const GroupTask& task,
-                                       const TargetInfo& target);
+/// `whole`, of `program`, with the filter positions of a window's row beside its steps; nothing where windows do not
+/// overlap so, or TMA does not bring them.
+std::optional<StoredProduct> with_filter_positions(const StoredProduct& whole, const te::Program& program,
+                                                   const GroupTask& task, const TargetInfo& target);
 
 /// `in`, of `program`, with the columns' operand, if it is a constant, in the order in which the instructions of `tile`
 /// want its lines. What TMA brings has zeros up to whole blocks of lines and behind its steps, up to whole lines or

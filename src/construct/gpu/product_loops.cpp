@@ -46,12 +46,12 @@ void ProductLoops::make_matrices() {
   if (first_ == 1) roles.push_back(dollared(names_at(sum_, p_.batch)));
   std::vector<int64_t> multiples = {line_extent(Side::kLeft), line_extent(Side::kRight), tile_.tile_k};
   if (p_.zeros > 0) multiples.push_back(p_.steps.back().extent + p_.zeros);
-  s_.matrices(p_.sum, roles, std::move(multiples), p_.taps ? p_.taps->name : "");
+  s_.matrices(p_.sum, roles, std::move(multiples), p_.filter_positions ? p_.filter_positions->name : "");
   if (!by_matrix()) {
-    for (const Side side : {Side::kLeft, Side::kRight}) lay(side, Lines::kBesideEachOther);
+    for (const Side side : {Side::kLeft, Side::kRight}) set_layout(side, Lines::kBesideEachOther);
   }
   const int64_t columns = ceil_div(extent_at(sum_, p_.columns), line_extent(Side::kRight)) * line_extent(Side::kRight);
-  const size_t column = first_ + (p_.taps ? 1 : 0);
+  const size_t column = first_ + (p_.filter_positions ? 1 : 0);
   const Layout interleaved = interleaved_columns(tile_, static_cast<int>(column), column + 2, columns);
   if (!interleaved.is_identity()) s_.layout(operand(Side::kRight), interleaved);
   s_.layout(sums(), sums_layout());
@@ -59,7 +59,7 @@ void ProductLoops::make_matrices() {
 }
 
 // Beside each other: [batch, line, step] -> [batch, step, line], threads read neighbouring lines at one step.
-void ProductLoops::lay(Side side, Lines lines) {
+void ProductLoops::set_layout(Side side, Lines lines) {
   (side == Side::kLeft ? left_ : right_) = lines;
   if (lines == Lines::kBehindEachOther) return;
   std::vector<int64_t> order;
@@ -98,11 +98,11 @@ std::string ProductLoops::fused(const std::string& stage, const std::vector<std:
   return dollared(names);
 }
 
-std::vector<std::string> ProductLoops::cut_output() {
+std::vector<std::string> ProductLoops::tile_output() {
   const te::Compute& y = *program_.find_compute(p_.output);
   const std::vector<std::string> batch = names_at(y, p_.batch), columns = names_at(y, p_.columns);
   std::vector<std::string> rows = names_at(y, p_.rows);
-  if (p_.taps) {  // a row of pixels goes on to the last one that is read
+  if (p_.filter_positions) {  // a row of pixels goes on to the last one that is read
     const std::string pixel = rows.back();
     s_.split(y.name(), pixel, {pixels_read()});
     rows.back() = pixel + ".0";
@@ -111,21 +111,21 @@ std::vector<std::string> ProductLoops::cut_output() {
   s_.reorder(y.name(), joined(batch, rows, columns));
   std::vector<std::string> tiles;
   if (!batch.empty()) tiles.push_back(fused(y.name(), batch));
-  const Cut row = split(y.name(), fused(y.name(), rows), tile_.rows);
-  const Cut column = split(y.name(), fused(y.name(), columns), tile_.columns);
+  const TiledAxis row = split(y.name(), fused(y.name(), rows), tile_.rows);
+  const TiledAxis column = split(y.name(), fused(y.name(), columns), tile_.columns);
   // Neighbours of a cluster share the columns or the rows.
   const bool columns_first = tile_.row_cluster > 1;
   tiles.insert(tiles.end(), {columns_first ? column.tile : row.tile, columns_first ? row.tile : column.tile});
   std::vector<std::string> order = tiles;
   add_threads(row, column, order);
-  for (const Cut* cut : {&row, &column}) {
-    for (const auto& [loop, kind] : cut->factors) {
+  for (const TiledAxis* tiled : {&row, &column}) {
+    for (const auto& [loop, kind] : tiled->factors) {
       if (kind != FactorKind::kThreads) order.push_back(loop);
     }
   }
   s_.reorder(y.name(), order);
-  for (const Cut* cut : {&row, &column}) {
-    for (const auto& [loop, kind] : cut->factors) {
+  for (const TiledAxis* tiled : {&row, &column}) {
+    for (const auto& [loop, kind] : tiled->factors) {
       const bool vector = kind == FactorKind::kVector || kind == FactorKind::kMatrixVector;
       kind == FactorKind::kThreads ? s_.threads(y.name(), loop)
       : vector                     ? s_.vectorize(y.name(), loop)
@@ -135,7 +135,7 @@ std::vector<std::string> ProductLoops::cut_output() {
   return tiles;
 }
 
-std::vector<std::string> ProductLoops::cut_lines(const std::string& stage) {
+std::vector<std::string> ProductLoops::tile_lines(const std::string& stage) {
   const te::Compute& y = *program_.find_compute(p_.output);
   const std::string row = y.axes[p_.rows.front()].name, column = y.axes[p_.columns.front()].name;
   const int64_t rows = line_extent(Side::kLeft), columns = line_extent(Side::kRight);
@@ -150,25 +150,25 @@ std::vector<std::string> ProductLoops::cut_lines(const std::string& stage) {
   return tiles;
 }
 
-ProductLoops::Cut ProductLoops::split(const std::string& stage, const std::string& loop,
-                                      const std::vector<Factor>& factors) {
-  Cut cut{loop + ".0", {}};
+ProductLoops::TiledAxis ProductLoops::split(const std::string& stage, const std::string& loop,
+                                            const std::vector<Factor>& factors) {
+  TiledAxis tiled{loop + ".0", {}};
   std::vector<int64_t> extents;
   for (const Factor& f : factors) {
     extents.push_back(f.extent);
-    cut.factors.emplace_back(fmt::format("{}.{}", loop, extents.size()), f.kind);
+    tiled.factors.emplace_back(fmt::format("{}.{}", loop, extents.size()), f.kind);
   }
   s_.split(stage, loop, extents);
-  return cut;
+  return tiled;
 }
 
 // Threads of rows, then of columns, and last the innermost of both: a warp's lanes, as matrix instructions deal them
 // out.
-void ProductLoops::add_threads(const Cut& row, const Cut& column, std::vector<std::string>& order) {
+void ProductLoops::add_threads(const TiledAxis& row, const TiledAxis& column, std::vector<std::string>& order) {
   std::vector<std::string> lanes;
-  for (const Cut* cut : {&row, &column}) {
+  for (const TiledAxis* tiled : {&row, &column}) {
     std::vector<std::string> loops;
-    for (const auto& [loop, kind] : cut->factors) {
+    for (const auto& [loop, kind] : tiled->factors) {
       if (kind == FactorKind::kThreads) loops.push_back(loop);
     }
     order.insert(order.end(), loops.begin(), loops.end() - 1);
@@ -178,7 +178,7 @@ void ProductLoops::add_threads(const Cut& row, const Cut& column, std::vector<st
 }
 
 // Columns that a thread holds together are pairs of several instructions.
-void ProductLoops::split_pairs(Cut& column) {
+void ProductLoops::split_pairs(TiledAxis& column) {
   const std::string together = column.factors.back().first;
   if (tile_.columns.back().extent == 2) return;
   s_.split(sums(), together, {2});
@@ -188,15 +188,15 @@ void ProductLoops::split_pairs(Cut& column) {
 }
 
 // The loops of the sums, whose axes are those of sums_layout(). Returns the loop of k-blocks.
-std::string ProductLoops::cut_sums() {
+std::string ProductLoops::tile_sums() {
   size_t dim = first_;
-  const auto cut_of = [&](const std::vector<Factor>& factors) {
-    Cut cut{axis(dim++), {}};
-    for (const Factor& f : factors) cut.factors.emplace_back(axis(dim++), f.kind);
-    return cut;
+  const auto tiled_axis = [&](const std::vector<Factor>& factors) {
+    TiledAxis tiled{axis(dim++), {}};
+    for (const Factor& f : factors) tiled.factors.emplace_back(axis(dim++), f.kind);
+    return tiled;
   };
-  const Cut row = cut_of(tile_.rows);
-  Cut column = cut_of(tile_.columns);
+  const TiledAxis row = tiled_axis(tile_.rows);
+  TiledAxis column = tiled_axis(tile_.columns);
   if (by_matrix()) split_pairs(column);
   std::vector<int64_t> steps = {tile_.tile_k};
   if (by_matrix()) steps = {tile_.tile_k / kMatrixSteps, kMatrixSteps};
@@ -205,12 +205,12 @@ std::string ProductLoops::cut_sums() {
   if (first_ == 1) order.push_back(axis(0));
   order.insert(order.end(), {row.tile, column.tile, "r0.0"});
   add_threads(row, column, order);
-  if (p_.taps) order.emplace_back("r1");
+  if (p_.filter_positions) order.emplace_back("r1");
   order.emplace_back("r0.1");
   std::vector<std::string> matrix;
-  const std::array<const Cut*, 2> cuts = {&row, &column};
-  for (const Cut* cut : cuts) {
-    for (const auto& [loop, kind] : cut->factors) {
+  const std::array<const TiledAxis*, 2> both = {&row, &column};
+  for (const TiledAxis* tiled : both) {
+    for (const auto& [loop, kind] : tiled->factors) {
       if (kind == FactorKind::kMatrix || kind == FactorKind::kMatrixVector) matrix.push_back(loop);
       if (kind == FactorKind::kUnrolled || kind == FactorKind::kVector) order.push_back(loop);
     }
@@ -218,21 +218,21 @@ std::string ProductLoops::cut_sums() {
   order.insert(order.end(), matrix.begin(), matrix.end());
   if (by_matrix()) order.emplace_back("r0.2");
   s_.reorder(sums(), order);
-  for (const Cut* cut : cuts) {
-    for (const auto& [loop, kind] : cut->factors) {
+  for (const TiledAxis* tiled : both) {
+    for (const auto& [loop, kind] : tiled->factors) {
       if (kind == FactorKind::kThreads) s_.threads(sums(), loop);
       if (kind == FactorKind::kUnrolled) s_.unroll(sums(), loop);
       if (kind == FactorKind::kVector) s_.vectorize(sums(), loop);
     }
   }
-  if (p_.taps) s_.unroll(sums(), "r1");
+  if (p_.filter_positions) s_.unroll(sums(), "r1");
   if (by_matrix()) s_.unroll(sums(), "r0.1").tensorize(sums(), matrix.front(), "mma", {});
   return "r0.0";
 }
 
 std::string ProductLoops::attach_sums(const std::string& stage, const std::string& loop) {
   s_.compute_at(sums(), stage, loop, loop::Scope::kRegister);
-  return cut_sums();
+  return tile_sums();
 }
 
 void ProductLoops::attach_all(const std::string& stage, const std::string& loop) {
@@ -249,19 +249,20 @@ void ProductLoops::attach_all(const std::string& stage, const std::string& loop)
 }
 
 std::string ProductLoops::describe() const {
-  return fmt::format("tiles of {} x {} sums by {} threads, {} steps at a time, {} blocks of them under way{}{}{}{}{}",
-                     line_extent(Side::kLeft), line_extent(Side::kRight), tile_.threads(), tile_.tile_k, tile_.stages,
-                     tile_.multiplier == Multiplier::kWarpGroup ? ", by matrix instructions of warp groups"
-                     : by_matrix()                              ? ", by matrix instructions"
-                                                                : "",
-                     tile_.tma ? ", by TMA" : "",
-                     p_.taps ? fmt::format(", one for {} taps of windows", p_.taps->extent) : "",
-                     tile_.row_cluster > 1      ? fmt::format(", in clusters of {} sharing columns", tile_.row_cluster)
-                     : tile_.column_cluster > 1 ? fmt::format(", in clusters of {} sharing rows", tile_.column_cluster)
-                                                : "",
-                     tile_.persistent_blocks > 0
-                         ? fmt::format(", a persistent block on each SM walking over them {} at a time", tile_.together)
-                         : "");
+  return fmt::format(
+      "tiles of {} x {} sums by {} threads, {} steps at a time, {} blocks of them under way{}{}{}{}{}",
+      line_extent(Side::kLeft), line_extent(Side::kRight), tile_.threads(), tile_.tile_k, tile_.stages,
+      tile_.multiplier == Multiplier::kWarpGroup ? ", by matrix instructions of warp groups"
+      : by_matrix()                              ? ", by matrix instructions"
+                                                 : "",
+      tile_.tma ? ", by TMA" : "",
+      p_.filter_positions ? fmt::format(", one for {} filter positions of windows", p_.filter_positions->extent) : "",
+      tile_.row_cluster > 1      ? fmt::format(", in clusters of {} sharing columns", tile_.row_cluster)
+      : tile_.column_cluster > 1 ? fmt::format(", in clusters of {} sharing rows", tile_.column_cluster)
+                                 : "",
+      tile_.persistent_blocks > 0
+          ? fmt::format(", a persistent block on each SM walking over them {} at a time", tile_.together)
+          : "");
 }
 
 OperandAccess ProductLoops::access(Side side) const {

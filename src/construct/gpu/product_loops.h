@@ -1,5 +1,5 @@
 // The loops of one product of matrices by the threads of a tile: of a kernel that is one (gpu/contraction.cpp), and of
-// those in a chain (gpu/chain.cpp). The sums lie in registers, the operands in shared memory.
+// those in a chain (gpu/chain.cpp). The sums are stored in registers, the operands in shared memory.
 #pragma once
 #include <string>
 #include <utility>
@@ -18,17 +18,17 @@ class ProductLoops {
   ProductLoops(const te::Program& program, const MatrixProduct& product, const ThreadBlockTile& tile,
                const TargetInfo& target, schedule::Schedule& s);
 
-  /// Where an operand lies in shared memory.
+  /// Where an operand is stored in shared memory.
   enum class Lines : uint8_t { kBehindEachOther, kBesideEachOther };  // [line, step] or [step, line]
 
   /// The product as one of matrices, the sums as the tile's threads hold them.
   void make_matrices();
-  void lay(Side side, Lines lines);
-  /// Cuts what comes out into tiles and threads. Returns the loops of tiles: of the batch, of rows, of columns.
-  std::vector<std::string> cut_output();
-  /// Cuts `stage`, of one axis of rows and one of columns as what comes out, so that warps take lines of its tiles.
+  void set_layout(Side side, Lines lines);
+  /// Splits what comes out into tiles and threads. Returns the loops of tiles: of the batch, of rows, of columns.
+  std::vector<std::string> tile_output();
+  /// Tiles `stage`, of one axis of rows and one of columns as what comes out, so that warps take lines of its tiles.
   /// Returns the loops of tiles.
-  std::vector<std::string> cut_lines(const std::string& stage);
+  std::vector<std::string> tile_lines(const std::string& stage);
   /// The sums, in loop `loop` of what comes out. Returns their loop of k-blocks.
   std::string attach_sums(const std::string& stage, const std::string& loop);
   /// An operand in a loop of `stage`, `steps` of it, copied by all threads.
@@ -50,12 +50,13 @@ class ProductLoops {
   OperandAccess access(Side side) const;
 
  private:
-  // Pixels that a row of windows reads where taps share them, else those it has; and the rows of all of them.
+  // Pixels that a row of windows reads where filter positions share them, else those it has; and the rows of all of
+  // them.
   int64_t pixels_read() const { return sum_.axes[p_.rows.back()].extent + tile_.halo; }
   int64_t rows_read() const { return extent_at(sum_, p_.rows) / sum_.axes[p_.rows.back()].extent * pixels_read(); }
 
-  // The loops of an axis that is cut as a tile is: that of tiles, then one for each factor.
-  struct Cut {
+  // The loops of an axis that is tiled: that of tiles, then one for each factor.
+  struct TiledAxis {
     std::string tile;
     std::vector<std::pair<std::string, FactorKind>> factors;
   };
@@ -63,10 +64,10 @@ class ProductLoops {
   bool by_matrix() const { return tile_.by_matrix(); }
   Layout sums_layout() const;
   void inline_epilogue();
-  Cut split(const std::string& stage, const std::string& loop, const std::vector<Factor>& factors);
-  static void add_threads(const Cut& row, const Cut& column, std::vector<std::string>& order);
-  void split_pairs(Cut& column);
-  std::string cut_sums();
+  TiledAxis split(const std::string& stage, const std::string& loop, const std::vector<Factor>& factors);
+  static void add_threads(const TiledAxis& row, const TiledAxis& column, std::vector<std::string>& order);
+  void split_pairs(TiledAxis& column);
+  std::string tile_sums();
 
   const te::Program& program_;
   const te::Compute& sum_;

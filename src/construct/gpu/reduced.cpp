@@ -60,7 +60,7 @@ class ReducedKernel {
     // The zeros of TMA begin where a tensor ends, not a part of it.
     problem.tma = problem.tma && (parts_ == 1 || match_.parts.at(parts_) == 1);
     // A last column alone is combined by all threads, by means of memory that kernels of TMA have not.
-    problem.tma = problem.tma && problem.columns % kMinColumns != 1;
+    problem.tma = problem.tma && problem.n % kMinColumns != 1;
     for (const ThreadBlockTile& tile : thread_block_tiles(problem, target)) {
       candidates.push_back(base_);
       candidates.back().predicted_ns = predicted_cycles(tile, problem, target) / kCyclesPerNs;
@@ -111,7 +111,7 @@ class ReducedKernel {
     return true;
   }
 
-  // The rows of a tile as they lie in shared memory, and to memory: neighbouring threads, neighbouring columns.
+  // The rows of a tile as they are stored in shared memory, and to memory: neighbouring threads, neighbouring columns.
   void store_rows(ProductLoops& loops, const std::string& tile, int64_t threads, schedule::Schedule& s) const {
     const te::Compute& c = *program_.find_compute(stored_);
     s.write_at(stored_, root_, tile);
@@ -144,7 +144,7 @@ class ReducedKernel {
     s.split(reduced_, row, {kTogether}).split(reduced_, column, {std::min(columns, threads / kTogether)});
     s.reorder(reduced_, {column + ".0", column + ".1", row + ".1", row + ".0"});
     s.threads(reduced_, column + ".1").threads(reduced_, row + ".1").unroll(reduced_, row + ".0");
-    loops.attach_all(value_, loops.cut_output().back());
+    loops.attach_all(value_, loops.tile_output().back());
     out.trace = {fmt::format("{}, rows combined in parts: {}", loops.describe(), parts_)};
   }
 

@@ -8,7 +8,7 @@
 
 #include "construct/construct.h"
 #include "construct/elementwise.h"
-#include "construct/gpu/row_cut.h"
+#include "construct/gpu/row_mapping.h"
 #include "core/model_units.h"
 #include "schedule/match/contraction.h"
 #include "schedule/match/stages.h"
@@ -31,22 +31,22 @@ constexpr int64_t kReservedShared = 4096;  // bytes of shared memory
 constexpr int64_t kFewReaders = 7;         // rows that read the same: of more, products of matrices make tiles
 
 // Threads near the number wanted such that no thread asks whether its element exists, where there are such.
-RowCut cut_row(int64_t length, int64_t lanes, int64_t elements) {
+RowMapping row_mapping(int64_t length, int64_t lanes, int64_t elements) {
   while (lanes > 1 && (length % lanes != 0 || length / lanes < kWarpThreads)) lanes /= 2;
-  RowCut cut{length, lanes};
-  const int64_t vectors = length / cut.lanes;
+  RowMapping mapping{length, lanes};
+  const int64_t vectors = length / mapping.lanes;
   const auto wanted = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(ceil_div(length, elements))));
-  cut.threads = std::clamp(wanted, kWarpThreads, kMaxThreads);
-  const int64_t max = std::min(2 * cut.threads, kMaxThreads);
+  mapping.threads = std::clamp(wanted, kWarpThreads, kMaxThreads);
+  const int64_t max = std::min(2 * mapping.threads, kMaxThreads);
   const auto distance = [&](int64_t threads) {
     return std::abs(std::log2(static_cast<double>(threads) / static_cast<double>(wanted)));
   };
   int64_t best = 0;
-  for (int64_t threads = std::max(kWarpThreads, cut.threads / 2); threads <= max; threads += kWarpThreads) {
+  for (int64_t threads = std::max(kWarpThreads, mapping.threads / 2); threads <= max; threads += kWarpThreads) {
     if (vectors % threads == 0 && (best == 0 || distance(threads) < distance(best))) best = threads;
   }
-  if (best != 0) cut.threads = best;
-  return cut;
+  if (best != 0) mapping.threads = best;
+  return mapping;
 }
 
 class BlockRows {
@@ -61,7 +61,7 @@ class BlockRows {
         out_(out) {}
 
   // Why the program is none of this family's; empty when it is.
-  std::string refusal() {
+  std::string why_declined() {
     for (const te::Compute& c : program_.computes) {
       if (c.outputs.size() != 1 && (c.is_reduction() || c.name() != output_.name()))
         return "a stage with several outputs";
@@ -81,12 +81,12 @@ class BlockRows {
       bytes = elements(output_) > 1 ? std::max<int64_t>(bytes, t.type.bytes()) : bytes;
     for (const te::Tensor& input : program_.inputs) bytes = std::max<int64_t>(bytes, input.type.bytes());
     const int64_t share = row_count() * length_ / (std::max(1, target_.compute_units) * kBusyThreads);
-    cut_ = cut_row(length_, target_.vector_bytes / bytes, std::clamp(share, kFewElements, kThreadElements));
+    mapping_ = row_mapping(length_, target_.vector_bytes / bytes, std::clamp(share, kFewElements, kThreadElements));
     find_held();
-    in_registers_ =
-        cut_.is_even() && kept_bytes(kRegisterBytes) * cut_.chunks() * cut_.lanes <= kMaxRegisters * kRegisterBytes;
+    in_registers_ = mapping_.is_even() &&
+                    kept_bytes(kRegisterBytes) * mapping_.chunks() * mapping_.lanes <= kMaxRegisters * kRegisterBytes;
     // Where an SM has few rows and nothing else to do, what these share is on its way while they are summed.
-    if (!in_registers_ || tile_rows() > 1 || cut_.chunks() * cut_.lanes > kFewElements) fetched_inputs_.clear();
+    if (!in_registers_ || tile_rows() > 1 || mapping_.chunks() * mapping_.lanes > kFewElements) fetched_inputs_.clear();
     if (in_registers_ || shared_bytes() <= max_shared()) return {};
     held_inputs_.clear();  // they are read again
     return shared_bytes() <= max_shared() ? std::string() : kTooLong;
@@ -103,7 +103,7 @@ class BlockRows {
   }
 
   void run() {
-    const Layout kept = in_registers_ ? cut_.layout(rows_) : Layout();
+    const Layout kept = in_registers_ ? mapping_.layout(rows_) : Layout();
     for (const te::Compute& c : program_.computes) {
       if (!keeps_row(c) || !in_registers_) continue;
       if (kept_.contains(c.name())) {
@@ -114,8 +114,8 @@ class BlockRows {
     }
     for (const std::string& input : held_inputs_) out_.schedule.cache_read(input, {}).layout(input + ".cache", kept);
     for (const std::string& input : fetched_inputs_)
-      out_.schedule.cache_read(input, {}).layout(input + ".cache", cut_.layout(0));
-    const std::string tile = cut_output();
+      out_.schedule.cache_read(input, {}).layout(input + ".cache", mapping_.layout(0));
+    const std::string tile = tile_output();
     const loop::Scope scope = in_registers_ ? loop::Scope::kRegister : loop::Scope::kStack;
     for (auto c = program_.computes.rbegin(); c != program_.computes.rend(); ++c) {
       if (statistics_.contains(c->name())) {
@@ -127,12 +127,12 @@ class BlockRows {
     for (const std::string& input : held_inputs_) attach(input + ".cache", tile, scope);
     for (const std::string& input : fetched_inputs_) attach(input + ".cache", tile, loop::Scope::kRegister);
     for (const te::Compute& c : program_.computes) {
-      if (c.name() != output_.name()) cut_stage(c);
+      if (c.name() != output_.name()) tile_stage(c);
     }
-    for (const std::string& input : held_inputs_) cut_kept(input + ".cache");
-    for (const std::string& input : fetched_inputs_) cut_.cut_laid_out(s(), input + ".cache", 0);
+    for (const std::string& input : held_inputs_) tile_kept(input + ".cache");
+    for (const std::string& input : fetched_inputs_) mapping_.map_axes_to_threads(s(), input + ".cache", 0);
     out_.trace = {fmt::format("{} rows a tile, {} threads a row, {} times {} elements a thread", tile_rows(),
-                              cut_.threads, cut_.chunks(), cut_.lanes)};
+                              mapping_.threads, mapping_.chunks(), mapping_.lanes)};
   }
 
  private:
@@ -156,9 +156,9 @@ class BlockRows {
   int64_t elements(const te::Compute& c) const { return c.axes.size() > rows_ ? c.axes[rows_].extent : 1; }
   bool keeps_row(const te::Compute& c) const { return elements(c) > 1 && c.name() != output_.name(); }
 
-  // Short rows share a tile, when the last axis of rows can be cut and there are tiles for all SMs.
+  // Short rows share a tile, when the last axis of rows can be tiled and there are tiles for all SMs.
   int64_t tile_rows() const {
-    int64_t rows = std::max<int64_t>(1, kTileThreads / cut_.threads);
+    int64_t rows = std::max<int64_t>(1, kTileThreads / mapping_.threads);
     while (rows > 1 && (output_.axes[rows_ - 1].extent % rows != 0 || row_count() < rows * target_.compute_units))
       rows /= 2;
     return rows;
@@ -204,14 +204,14 @@ class BlockRows {
   int64_t max_shared() const { return target_.levels.front().capacity_bytes - kReservedShared; }
 
   // Tiles and threads of the output. Returns the loop that holds a tile.
-  std::string cut_output() {
+  std::string tile_output() {
     const std::string& name = output_.name();
     std::vector<std::string> tiles = axis_names(output_.axes);
     tiles.resize(rows_);
     const std::string row = tiles.back();
     s().split(name, row, {tile_rows()});
     tiles.back() = row + ".0";
-    cut_.cut(s(), name, row + ".1", element_axis(output_));
+    mapping_.map_to_threads(s(), name, row + ".1", element_axis(output_));
     s().parallel(name, tiles);
     return row + ".0";
   }
@@ -225,17 +225,17 @@ class BlockRows {
     s().compute_at(stage, output_.name(), tile, scope);
   }
 
-  void cut_stage(const te::Compute& c) {
-    if (keeps_row(c)) return cut_kept(c.name());
-    cut_.cut(s(), c.name(), c.axes[rows_ - 1].name, element_axis(c));
+  void tile_stage(const te::Compute& c) {
+    if (keeps_row(c)) return tile_kept(c.name());
+    mapping_.map_to_threads(s(), c.name(), c.axes[rows_ - 1].name, element_axis(c));
   }
 
   // A stage that keeps rows. In registers its axes are the rows, then threads, chunks, lanes.
-  void cut_kept(const std::string& stage) {
+  void tile_kept(const std::string& stage) {
     const auto axis = [&](size_t d) { return fmt::format("i{}", d); };
-    if (!in_registers_) return cut_.cut(s(), stage, axis(rows_ - 1), axis(rows_));
+    if (!in_registers_) return mapping_.map_to_threads(s(), stage, axis(rows_ - 1), axis(rows_));
     s().threads(stage, axis(rows_ - 1));
-    cut_.cut_laid_out(s(), stage, rows_);
+    mapping_.map_axes_to_threads(s(), stage, rows_);
   }
 
   const te::Program& program_;
@@ -245,8 +245,8 @@ class BlockRows {
   const TargetInfo& target_;
   Construction& out_;
   int64_t length_ = 1;
-  RowCut cut_;
-  bool in_registers_ = false;  // where kept rows lie; else in the tile's shared memory
+  RowMapping mapping_;
+  bool in_registers_ = false;  // where kept rows are stored; else in the tile's shared memory
   std::vector<std::string> held_inputs_;
   std::vector<std::string> fetched_inputs_;
 };
@@ -289,13 +289,13 @@ Result<Candidates> construct_total(const GroupTask& task, const TargetInfo& targ
   int64_t bytes = 1, parts = kMaxParts;
   for (const te::Tensor& input : program.inputs) bytes = std::max<int64_t>(bytes, input.type.bytes());
   while (parts > 1 && (length % parts != 0 || length / parts < kMaxThreads * kFewElements)) parts /= 2;
-  const RowCut cut = cut_row(length / parts, target.vector_bytes / bytes, kFewElements);
+  const RowMapping mapping = row_mapping(length / parts, target.vector_bytes / bytes, kFewElements);
   const std::string partial = sum.name() + ".rf";
   s.rfactor_blocks(sum.name(), elements, parts).split(partial, "i0", {1});
-  cut.cut(s, partial, "i0.1", elements);
+  mapping.map_to_threads(s, partial, "i0.1", elements);
   s.parallel(partial, {"i0.0"}).unroll(sum.name(), "r0");
-  out.trace = {fmt::format("{} parts, {} threads each, {} times {} elements a thread", parts, cut.threads, cut.chunks(),
-                           cut.lanes)};
+  out.trace = {fmt::format("{} parts, {} threads each, {} times {} elements a thread", parts, mapping.threads,
+                           mapping.chunks(), mapping.lanes)};
   return Candidates{std::move(out)};
 }
 
@@ -311,12 +311,12 @@ Result<Candidates> construct_gpu_rows(const GroupTask& task, const TargetInfo& t
   schedule::RowProgram rows = *found;
   for (;;) {
     BlockRows block(rows, target, out);
-    const std::string refusal = block.refusal();
-    if (refusal.empty()) {
+    const std::string reason = block.why_declined();
+    if (reason.empty()) {
       block.run();
       return Candidates{std::move(out)};
     }
-    if (refusal != BlockRows::kTooLong) return declined("{}", refusal);
+    if (reason != BlockRows::kTooLong) return declined("{}", reason);
     const std::set<std::string> unkept = block.keepers();
     // Rows of which a tile cannot keep an element: what would be kept is computed where it is read.
     for (const te::Compute& c : rows.program.computes) {

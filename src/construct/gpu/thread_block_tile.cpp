@@ -104,9 +104,9 @@ ThreadBlockTile tile_of(const GroupTile& g, int64_t neighbours) {
   return tile;
 }
 
-// Whether one copy brings the lines that the taps of a tile read, and each of its loops of rows has pixels in all
-// turns.
-bool holds_taps(const ThreadBlockTile& tile, const GemmProblem& problem) {
+// Whether one copy brings the lines that the filter positions of a tile read, and each of its loops of rows has pixels
+// in all turns.
+bool supports_filter_positions(const ThreadBlockTile& tile, const GemmProblem& problem) {
   if (ThreadBlockTile::extent(tile.rows) + tile.halo > problem.max_lines) return false;
   int64_t stride = 1;
   for (auto f = tile.rows.rbegin(); f != tile.rows.rend(); stride *= f->extent, ++f) {
@@ -119,15 +119,15 @@ bool holds_taps(const ThreadBlockTile& tile, const GemmProblem& problem) {
 // The tiles of `g`: alone, and where TMA brings operands also in clusters that share one of them.
 void add_tiles(const GroupTile& g, const GemmProblem& problem, std::vector<ThreadBlockTile>& tiles) {
   // Columns that end within a tile are interleaved in more blocks than one: boxes have them in order.
-  const bool beyond = problem.tma && g.columns > problem.columns;
-  const int64_t max = beyond ? std::max<int64_t>(2, problem.columns / 8) : problem.neighbours;
+  const bool beyond = problem.tma && g.columns > problem.n;
+  const int64_t max = beyond ? std::max<int64_t>(2, problem.n / 8) : problem.neighbours;
   ThreadBlockTile tile = tile_of(g, std::min(problem.neighbours, max));
   tile.tma = problem.tma;
-  tile.taps = problem.taps;
+  tile.filter_positions = problem.filter_positions;
   tile.halo = problem.halo;
-  if (tile.taps > 1 && !holds_taps(tile, problem)) return;
+  if (tile.filter_positions > 1 && !supports_filter_positions(tile, problem)) return;
   tiles.push_back(tile);
-  if (!problem.tma || problem.taps > 1 || problem.kept_bytes > 0) return;
+  if (!problem.tma || problem.filter_positions > 1 || problem.kept_bytes > 0) return;
   const auto add_clusters = [&](int64_t extent, const std::vector<Factor>& factors, int64_t ThreadBlockTile::*cluster) {
     for (const int64_t together : {2, 4}) {
       if (ceil_div(extent, ThreadBlockTile::extent(factors)) % together != 0) continue;
@@ -135,8 +135,8 @@ void add_tiles(const GroupTile& g, const GemmProblem& problem, std::vector<Threa
       tiles.back().*cluster = together;
     }
   };
-  add_clusters(problem.rows, tile.rows, &ThreadBlockTile::row_cluster);
-  add_clusters(problem.columns, tile.columns, &ThreadBlockTile::column_cluster);
+  add_clusters(problem.m, tile.rows, &ThreadBlockTile::row_cluster);
+  add_clusters(problem.n, tile.columns, &ThreadBlockTile::column_cluster);
 }
 
 ThreadBlockTile tile_of(const ThreadTile& t) {
@@ -153,17 +153,18 @@ int64_t sums_of_thread(const ThreadBlockTile& tile) {
 }
 
 int64_t tiles_of(const ThreadBlockTile& tile, const GemmProblem& p) {
-  return p.batch * ceil_div(p.rows, ThreadBlockTile::extent(tile.rows)) *
-         ceil_div(p.columns, ThreadBlockTile::extent(tile.columns));
+  return p.batch * ceil_div(p.m, ThreadBlockTile::extent(tile.rows)) *
+         ceil_div(p.n, ThreadBlockTile::extent(tile.columns));
 }
 
-// Steps between two loads: the most that do not add more than an eighth of zeros. Warp groups read lines of 128 bytes.
-int64_t steps_of(const GemmProblem& problem, const ThreadBlockTile& tile) {
+// K of a k-block, between two loads: the most that do not add more than an eighth of zeros. Warp groups read lines of
+// 128 bytes.
+int64_t tile_k_of(const GemmProblem& problem, const ThreadBlockTile& tile) {
   constexpr int64_t kLineBytes = 128, kMaxThreadTileK = 32;
   const int64_t max = tile.by_matrix() ? kLineBytes / problem.bytes : kMaxThreadTileK;
   if (tile.multiplier == Multiplier::kWarpGroup) return max;
   for (int64_t block = max; block > kMatrixSteps; block -= kMatrixSteps) {
-    if (8 * ceil_div(problem.steps, block) * block <= 9 * problem.steps) return block;
+    if (8 * ceil_div(problem.k, block) * block <= 9 * problem.k) return block;
   }
   return kMatrixSteps;
 }
@@ -178,11 +179,11 @@ int64_t min_stages(const ThreadBlockTile& tile) {
 int64_t stages_of(const ThreadBlockTile& tile, const GemmProblem& problem, const TargetInfo& target, int64_t at_once) {
   constexpr int64_t kFew = 4, kMany = 8;
   const int64_t room = target.levels.front().capacity_bytes / at_once - kReservedBytes;
-  const bool busy = tile.multiplier == Multiplier::kWarpGroup && tile.taps == 1 && at_once <= 2;
+  const bool busy = tile.multiplier == Multiplier::kWarpGroup && tile.filter_positions == 1 && at_once <= 2;
   const int64_t min = std::max(min_stages(tile), busy ? kFew : int64_t{2});
   const int64_t stages = std::clamp<int64_t>(room / tile.shared_bytes(problem.bytes), min, tile.tma ? kMany : kFew);
   if (tile.persistent_blocks > 0) return stages;  // those of the next tile follow
-  return std::min(stages, std::max(min_stages(tile), ceil_div(problem.steps, tile.tile_k)));
+  return std::min(stages, std::max(min_stages(tile), ceil_div(problem.k, tile.tile_k)));
 }
 
 // Whether a block that walks over tiles, `together` of them at a time, has the memory and registers that it needs.
@@ -201,7 +202,7 @@ bool fit_together(const ThreadBlockTile& tile, const GemmProblem& problem, const
 std::vector<ThreadBlockTile> staged(ThreadBlockTile tile, const GemmProblem& problem, const TargetInfo& target) {
   constexpr int64_t kMaxTilesAtOnce = 4;
   const bool few = tile.tma && tiles_of(tile, problem) <= target.compute_units;
-  const int64_t min = few || tile.taps > 1 ? 1 : 2, max = few ? 1 : tile.tma ? kMaxTilesAtOnce : 2;
+  const int64_t min = few || tile.filter_positions > 1 ? 1 : 2, max = few ? 1 : tile.tma ? kMaxTilesAtOnce : 2;
   std::vector<ThreadBlockTile> all;
   for (int64_t at_once = min; at_once <= max; ++at_once) {
     tile.stages = stages_of(tile, problem, target, at_once);
@@ -245,7 +246,8 @@ int64_t ThreadBlockTile::line_pad_bytes(int64_t bytes) const {
 }
 
 int64_t ThreadBlockTile::shared_bytes(int64_t bytes) const {
-  const int64_t lines = extent(rows) + ceil_div(halo, kLinesTogether) * kLinesTogether + extent(columns) * taps;
+  const int64_t lines =
+      extent(rows) + ceil_div(halo, kLinesTogether) * kLinesTogether + extent(columns) * filter_positions;
   const int64_t pad = line_pad_bytes(bytes);
   return by_matrix() ? lines * (tile_k * bytes + pad) : tile_k * (lines * bytes + 2 * pad);
 }
@@ -279,7 +281,7 @@ int64_t tiles_at_once(const ThreadBlockTile& tile, const GemmProblem& p, const T
 // Of all sums, or of what tiles make of the sums that they keep: a row of f32.
 int64_t stored_bytes(const GemmProblem& p) {
   constexpr int64_t kF32 = 4;
-  return p.kept_bytes > 0 ? p.batch * p.columns * kF32 : p.batch * p.rows * p.columns * p.result_bytes;
+  return p.kept_bytes > 0 ? p.batch * p.n * kF32 : p.batch * p.m * p.n * p.result_bytes;
 }
 
 // Bytes of its results that an SM stores or loads again in a cycle: split-K partial sums stay in L2.
@@ -292,7 +294,7 @@ double result_rate(const GemmProblem& p, const TargetInfo& target) {
 double adding_cycles(const GemmProblem& p, const TargetInfo& target) {
   if (p.split_k == 1) return 0;
   const double of_parts = static_cast<double>(stored_bytes(p)) / result_rate(p, target);
-  const auto sums = static_cast<double>(p.batch * p.rows * p.columns / p.split_k);
+  const auto sums = static_cast<double>(p.batch * p.m * p.n / p.split_k);
   const double of_sums = sums * static_cast<double>(p.added_bytes) / kMemoryBytes;
   return kKernelCycles + (of_parts + of_sums) / std::max(1, target.compute_units);
 }
@@ -309,11 +311,12 @@ double walking_cycles(const ThreadBlockTile& tile, int64_t tiles, double product
 double predicted_cycles(const ThreadBlockTile& tile, const GemmProblem& p, const TargetInfo& target) {
   const int64_t rows = ThreadBlockTile::extent(tile.rows), columns = ThreadBlockTile::extent(tile.columns);
   const int64_t tiles = tiles_of(tile, p);
-  const auto steps = static_cast<double>(ceil_div(p.steps, tile.tile_k) * tile.tile_k);
-  const double products = static_cast<double>(rows * columns * p.taps) / products_a_cycle(tile.multiplier, p.bytes);
-  const int64_t lines = (rows + p.halo) / tile.column_cluster + columns * p.taps / tile.row_cluster;
+  const auto steps = static_cast<double>(ceil_div(p.k, tile.tile_k) * tile.tile_k);
+  const double products =
+      static_cast<double>(rows * columns * p.filter_positions) / products_a_cycle(tile.multiplier, p.bytes);
+  const int64_t lines = (rows + p.halo) / tile.column_cluster + columns * p.filter_positions / tile.row_cluster;
   const double loads = static_cast<double>(lines * p.bytes) / kLoadBytes;
-  const double shared = static_cast<double>(p.taps) * shared_reads(tile, p) / kSharedBytes;
+  const double shared = static_cast<double>(p.filter_positions) * shared_reads(tile, p) / kSharedBytes;
   const double longest = std::max({products, loads, shared});
   const auto cluster = static_cast<double>(tile.row_cluster * tile.column_cluster);
   const double waits = kPairCycles * std::log2(cluster) / static_cast<double>(tile.tile_k);
@@ -325,7 +328,7 @@ double predicted_cycles(const ThreadBlockTile& tile, const GemmProblem& p, const
   const int64_t at_once = std::min(tiles_at_once(tile, p, target), ceil_div(tiles, sms));
   const auto waves = static_cast<double>(ceil_div(tiles, sms * at_once));
   const auto together = static_cast<double>(at_once);
-  const double blocks = static_cast<double>(ceil_div(p.steps, tile.tile_k)) * (tile.tma ? kTmaCycles : kCopyCycles);
+  const double blocks = static_cast<double>(ceil_div(p.k, tile.tile_k)) * (tile.tma ? kTmaCycles : kCopyCycles);
   const double of_tile = std::max(steps * a_step, blocks);
   const double all = tile.persistent_blocks > 0
                          ? walking_cycles(tile, tiles, of_tile, results)
@@ -340,7 +343,7 @@ std::vector<ThreadBlockTile> thread_block_tiles(const GemmProblem& problem, cons
     if (has_feature(target, "wgmma")) {
       for (const GroupTile& g : kGroupTiles) add_tiles(g, problem, tiles);
     }
-    if (problem.taps == 1) {
+    if (problem.filter_positions == 1) {
       for (const WarpTile& w : kWarpTiles) tiles.push_back(tile_of(w, problem.neighbours));
     }
   } else {
@@ -350,9 +353,9 @@ std::vector<ThreadBlockTile> thread_block_tiles(const GemmProblem& problem, cons
   tiles.clear();
   for (ThreadBlockTile& tile : shapes) {
     const int64_t rows = ThreadBlockTile::extent(tile.rows);
-    if (problem.kept_bytes > 0 && (rows < problem.rows || rows >= 2 * problem.rows)) continue;
-    tile.tile_k = steps_of(problem, tile);
-    const bool alone = tile.row_cluster * tile.column_cluster * tile.taps == 1;
+    if (problem.kept_bytes > 0 && (rows < problem.m || rows >= 2 * problem.m)) continue;
+    tile.tile_k = tile_k_of(problem, tile);
+    const bool alone = tile.row_cluster * tile.column_cluster * tile.filter_positions == 1;
     std::vector<int64_t> ways = {problem.kept_bytes};
     if (alone && problem.kept_bytes == 0 && problem.odd_bytes > 0) ways.push_back(problem.odd_bytes);
     for (const int64_t kept : ways) {

@@ -28,14 +28,14 @@ struct Factor {
 /// A tile of sums: its rows and columns as factors, outermost first.
 struct ThreadBlockTile {
   std::vector<Factor> rows, columns;
-  int64_t tile_k = 16;  // k of a k-block
+  int64_t tile_k = 16;  // K of a k-block
   int64_t stages = 1;   // k-blocks in flight
   Multiplier multiplier = Multiplier::kThread;
   bool tma = false;               // TMA loads the operands
   int64_t row_cluster = 1;        // tiles of a cluster along rows, which share the columns' operand
   int64_t column_cluster = 1;     // tiles of a cluster along columns, which share the rows' operand; one of both is 1
-  int64_t taps = 1;               // taps that share a k-block of rows, each with columns of its own
-  int64_t halo = 0;               // rows beyond the tile's that taps read
+  int64_t filter_positions = 1;   // that share a k-block of rows, each with columns of its own
+  int64_t halo = 0;               // rows beyond the tile's that filter positions read
   int64_t persistent_blocks = 0;  // blocks that walk over all tiles, `together` at a time; 0: a block for each tile
   int64_t together = 1;           // tiles in flight of a persistent block
   int64_t kept_bytes = 0;         // bytes a result kept in shared memory until the tile is complete; 0: none
@@ -49,30 +49,30 @@ struct ThreadBlockTile {
   int64_t shared_bytes(int64_t bytes) const;
 };
 
-/// A product of matrices [rows, steps * taps] and [steps * taps, columns], `batch` times; `bytes` of an element of the
-/// operands.
+/// `batch` products of matrices [M, K * filter positions] and [K * filter positions, N]; `bytes` of an element of the
+/// operands. M counts rows of the result, N its columns, K the terms of its sums: the steps of their loop.
 struct GemmProblem {
   int64_t batch = 1;
-  int64_t rows = 1;
-  int64_t columns = 1;
-  int64_t steps = 1;
+  int64_t m = 1;
+  int64_t n = 1;
+  int64_t k = 1;
   int64_t bytes = 4;
-  int64_t result_bytes = 4;   // bytes a sum, stored and read beside the operands
-  bool by_matrix = false;     // matrix instructions: operands of 16 bits or rounded to tf32, sums f32
-  int64_t neighbours = 2;     // 2, 4 or 8: max neighbouring columns of a thread, stored together
-  bool tma = false;           // both operands are TMA-eligible: k-blocks are boxes of a tensor
-  int64_t operand_bytes = 0;  // both operands, each element once
-  int64_t split_k = 1;        // parts of each sum, counted in `batch`; a second kernel adds them
-  int64_t added_bytes = 0;    // bytes a sum of the second kernel's other operands and results
-  int64_t taps = 1;           // overlapping taps, beside `steps`; `rows` counts the halo
-  int64_t halo = 0;           // rows between the first and the last tap
-  int64_t pixels = 1;         // input pixels of a row of windows, halo included
-  int64_t max_lines = 256;    // max rows of one TMA copy, halo included
-  int64_t kept_bytes = 0;     // bytes a sum kept in shared memory by tiles of all rows; 0: none
-  int64_t odd_bytes = 0;      // bytes of a result whose lines begin at odd elements; 0: aligned
+  int64_t result_bytes = 4;      // bytes a sum, stored and read beside the operands
+  bool by_matrix = false;        // matrix instructions: operands of 16 bits or rounded to tf32, sums f32
+  int64_t neighbours = 2;        // 2, 4 or 8: max neighbouring columns of a thread, stored together
+  bool tma = false;              // both operands are TMA-eligible: k-blocks are boxes of a tensor
+  int64_t operand_bytes = 0;     // both operands, each element once
+  int64_t split_k = 1;           // parts of each sum, counted in `batch`; a second kernel adds them
+  int64_t added_bytes = 0;       // bytes a sum of the second kernel's other operands and results
+  int64_t filter_positions = 1;  // overlapping, beside K; M counts the halo
+  int64_t halo = 0;              // rows between the first and the last filter position
+  int64_t pixels = 1;            // input pixels of a row of windows, halo included
+  int64_t max_lines = 256;       // max rows of one TMA copy, halo included
+  int64_t kept_bytes = 0;        // bytes a sum kept in shared memory by tiles of all rows; 0: none
+  int64_t odd_bytes = 0;         // bytes of a result whose lines begin at odd elements; 0: aligned
 };
 
-/// Warps of rows and columns, each with so many instructions (16 x 8) of rows and columns.
+/// Warps along rows and along columns, and the instructions (16 x 8) of each along both.
 struct WarpTile {
   int64_t row_warps, column_warps, rows, columns;
 };

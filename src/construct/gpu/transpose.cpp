@@ -47,17 +47,18 @@ struct TileSide {
 
 // How large tiles are, what one thread moves: elements beside each other, and how many tiles at most follow each other
 // along either axis.
-struct Cut {
+struct TransposeTiling {
   int64_t line_bytes, lanes, together;
 };
 
 // Threads that move single elements wait for the many instructions. Memory is fast where what is under way at a time
 // shares its pages, on both sides: longer lines, or blocks of tiles.
-constexpr Cut kCuts[] = {{128, 2, 1}, {128, 2, 8}, {256, 2, 4}, {256, 2, 1}, {256, 4, 4}, {256, 4, 1}, {128, 1, 1}};
+constexpr TransposeTiling kTilings[] = {{128, 2, 1}, {128, 2, 8}, {256, 2, 4}, {256, 2, 1},
+                                        {256, 4, 4}, {256, 4, 1}, {128, 1, 1}};
 
-// Rows of a tile, dealt to threads that stand side by side along its lines.
-void cut_tile(schedule::Schedule& s, const std::string& stage, const TileSide& rows, const TileSide& line,
-              int64_t lanes) {
+// Rows of a tile, dealt to neighbouring threads along its lines.
+void map_tile_to_threads(schedule::Schedule& s, const std::string& stage, const TileSide& rows, const TileSide& line,
+                         int64_t lanes) {
   const int64_t threads = std::min(kTileThreads * lanes / line.extent, rows.extent);
   const std::string row = rows.loop + ".1", part = line.loop + ".0", lane = line.loop + ".1";
   s.split(stage, rows.loop, {threads}).split(stage, line.loop, {lanes});
@@ -67,14 +68,14 @@ void cut_tile(schedule::Schedule& s, const std::string& stage, const TileSide& r
 }
 
 // A tile along an axis: a line, or what the axis has.
-TileSide side_of(const te::Axis& axis, DataType type, const Cut& cut) {
-  const int64_t line = std::clamp<int64_t>(cut.line_bytes / type.bytes(), 32, cut.line_bytes / 2);
+TileSide side_of(const te::Axis& axis, DataType type, const TransposeTiling& tiling) {
+  const int64_t line = std::clamp<int64_t>(tiling.line_bytes / type.bytes(), 32, tiling.line_bytes / 2);
   const int64_t extent = std::min(line, static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(axis.extent))));
-  return {axis.name + ".1", extent, axis.extent % extent == 0 ? std::gcd(axis.extent / extent, cut.together) : 1};
+  return {axis.name + ".1", extent, axis.extent % extent == 0 ? std::gcd(axis.extent / extent, tiling.together) : 1};
 }
 
-void cut_stage(schedule::Schedule& s, const te::Program& program, const std::vector<Crossing>& crossings,
-               const TileSide& across, const TileSide& last, const Cut& cut) {
+void tile_stage(schedule::Schedule& s, const te::Program& program, const std::vector<Crossing>& crossings,
+                const TileSide& across, const TileSide& last, const TransposeTiling& tiling) {
   const te::Compute& c = program.computes.front();
   const std::string &other = c.axes[crossings[0].axis].name, &inner = c.axes.back().name;
   for (const Crossing& x : crossings)
@@ -82,9 +83,9 @@ void cut_stage(schedule::Schedule& s, const te::Program& program, const std::vec
   s.split(c.name(), other, {across.extent}).split(c.name(), inner, {last.extent});
   std::vector<std::string> tiles, together;
   for (const te::Axis& axis : c.axes) {
-    const bool is_cut = axis.name == other || axis.name == inner;
-    tiles.push_back(is_cut ? axis.name + ".0" : axis.name);
-    const int64_t count = !is_cut ? 1 : axis.name == other ? across.together : last.together;
+    const bool is_tiled = axis.name == other || axis.name == inner;
+    tiles.push_back(is_tiled ? axis.name + ".0" : axis.name);
+    const int64_t count = !is_tiled ? 1 : axis.name == other ? across.together : last.together;
     if (count == 1) continue;
     s.split(c.name(), tiles.back(), {count});
     together.push_back(tiles.back() + ".1");
@@ -93,12 +94,12 @@ void cut_stage(schedule::Schedule& s, const te::Program& program, const std::vec
   tiles = joined(tiles, together);
   s.reorder(c.name(), joined(tiles, std::vector{across.loop, last.loop})).parallel(c.name(), tiles);
   for (const Crossing& x : crossings) {  // columns meet other banks, pairs stay whole words
-    s.compute_at(x.tensor + ".cache", c.name(), tiles.back(), loop::Scope::kStack, std::min<int64_t>(cut.lanes, 2));
+    s.compute_at(x.tensor + ".cache", c.name(), tiles.back(), loop::Scope::kStack, std::min<int64_t>(tiling.lanes, 2));
     const size_t rank = program.tensor(x.tensor).shape.size();
-    cut_tile(s, x.tensor + ".cache", {fmt::format("i{}", x.last_dim), last.extent},
-             {fmt::format("i{}", rank - 1), across.extent}, cut.lanes);
+    map_tile_to_threads(s, x.tensor + ".cache", {fmt::format("i{}", x.last_dim), last.extent},
+                        {fmt::format("i{}", rank - 1), across.extent}, tiling.lanes);
   }
-  cut_tile(s, c.name(), across, last, cut.lanes);
+  map_tile_to_threads(s, c.name(), across, last, tiling.lanes);
 }
 
 }  // namespace
@@ -126,15 +127,15 @@ Result<Candidates> construct_gpu_transpose(const GroupTask& task, const TargetIn
   if (differ) return declined("reads across the output's order along different axes, or twice");
   const te::Axis &other = c.axes[crossings[0].axis], &last = c.axes.back();
   Candidates all;
-  for (const Cut& cut : kCuts) {
-    const TileSide across = side_of(other, c.outputs[0].type, cut), along = side_of(last, c.outputs[0].type, cut);
+  for (const TransposeTiling& tiling : kTilings) {
+    const TileSide across = side_of(other, c.outputs[0].type, tiling), along = side_of(last, c.outputs[0].type, tiling);
     if (std::min(across.extent, along.extent) < kMinSide) return declined("smaller than a tile");
     const bool in_blocks = across.together * along.together > 1;
-    if (std::gcd(other.extent, last.extent) % cut.lanes != 0 || (cut.together > 1 && !in_blocks)) continue;
+    if (std::gcd(other.extent, last.extent) % tiling.lanes != 0 || (tiling.together > 1 && !in_blocks)) continue;
     Construction made = inlined;
-    cut_stage(made.schedule, program, crossings, across, along, cut);
+    tile_stage(made.schedule, program, crossings, across, along, tiling);
     made.trace = {fmt::format(
-        "tiles of {} x {} elements through shared memory, {} by a thread{}", across.extent, along.extent, cut.lanes,
+        "tiles of {} x {} elements through shared memory, {} by a thread{}", across.extent, along.extent, tiling.lanes,
         in_blocks ? fmt::format(", in blocks of {} x {} tiles", across.together, along.together) : "")};
     all.push_back(std::move(made));
   }

@@ -17,7 +17,7 @@ namespace tw::construct {
 namespace {
 
 using format::Operand;
-using format::Problem;
+using format::ProblemDescriptor;
 using schedule::Contraction;
 
 // Whether what `read` reads are matrices; `axes` run along rows, columns, matrices and heads, where they have a name.
@@ -64,7 +64,7 @@ class Matcher {
   }
 
  private:
-  Problem& problem() { return out_.problem; }
+  ProblemDescriptor& problem() { return out_.problem; }
 
   std::string match_sum() {
     const bool whole = !match_.words && !match_.condition && !match_.guarded && sum_.outputs[0].type == DataType::f32();
@@ -74,7 +74,7 @@ class Matcher {
     problem().out = operand_of(program_.tensor(out_.output));
     const te::Compute* pad = program_.find_compute(match_.a->name);
     if (program_.find_compute(match_.b->name) != nullptr) return fmt::format("{} is computed here", match_.b->name);
-    const Problem nothing = problem();
+    const ProblemDescriptor nothing = problem();
     if (pad == nullptr && match_gemm()) return "";
     problem() = nothing;
     if (match_convolution(pad)) return "";
@@ -84,7 +84,7 @@ class Matcher {
   bool match_gemm() {
     const bool one = match_.rows.size() == 1 && match_.batch.size() <= 1 && sum_.reduce_axes.size() == 1;
     if (!one || match_.a_uses_column) return false;
-    Problem& p = problem();
+    ProblemDescriptor& p = problem();
     const te::Axis &row = match_.rows[0], &column = match_.column, &step = sum_.reduce_axes[0];
     const std::string batch = match_.batch.empty() ? "" : match_.batch[0].name;
     const auto is_matrix = [&](const Expr& read, const te::Axis& rows, const te::Axis& columns, Operand& o) {
@@ -132,7 +132,7 @@ class Matcher {
   }
 
   bool match_convolution(const te::Compute* pad) {
-    Problem& p = problem();
+    ProblemDescriptor& p = problem();
     const Expr &a = match_.a, &b = match_.b;
     const size_t rank = a->args.size();
     const std::vector<int64_t> zeros = pad == nullptr ? std::vector<int64_t>(rank, 0) : zeros_of(*pad);
@@ -140,7 +140,7 @@ class Matcher {
     if (!fits) return false;
     const te::Tensor &image = program_.tensor(pad == nullptr ? a->name : pad->body[0].arg(1)->name),
                      &filters = program_.tensor(b->name), &out = program_.tensor(out_.output);
-    p.kind = Problem::Kind::kConvolution;
+    p.kind = ProblemDescriptor::Kind::kConvolution;
     p.a = operand_of(image);
     p.b = operand_of(filters);
     const bool images = a.arg(0).is_var() && a.arg(0)->name == sum_.axes[0].name;
@@ -162,7 +162,7 @@ class Matcher {
   // One dimension of a convolution: index = stride * axis + dilation * step. Returns the step, empty where the window
   // has one element, the axis itself where this is no such index.
   std::string match_dimension(const Sum& index, const te::Axis& axis, int64_t extent, int64_t zeros) {
-    Problem& p = problem();
+    ProblemDescriptor& p = problem();
     te::Axis step{"", 1};
     int64_t dilation = 1;
     const int64_t stride = index.coef_of(axis.var());
@@ -182,7 +182,7 @@ class Matcher {
 
   // Of the images: that of the step over them, or one of those of the filter's group.
   bool match_channels(const Expr& channel, std::vector<std::string>& order) {
-    Problem& p = problem();
+    ProblemDescriptor& p = problem();
     const auto found =
         std::ranges::find_if(sum_.reduce_axes, [&](const te::Axis& r) { return uses_var(channel, r.name); });
     const bool one = found == sum_.reduce_axes.end();
@@ -238,7 +238,7 @@ Expr term_of(const te::Program& program, const Expr& read, te::CombinerKind kind
 }
 
 // Whether the operands of attention lie row by row; its axes are those of `result`, and the steps "key" and "depth".
-bool lay_attention(const te::Program& program, const te::Compute& result, VarMap& parts, Problem& p) {
+bool lay_attention(const te::Program& program, const te::Compute& result, VarMap& parts, ProblemDescriptor& p) {
   std::vector<te::Axis> rows, columns, batch;
   for (const te::Axis& axis : result.axes)
     (!uses_var(parts["q"], axis.name) ? columns : uses_var(parts["k"], axis.name) ? batch : rows).push_back(axis);
@@ -262,8 +262,8 @@ Result<Implementable> match_attention(const te::Program& all) {
   out.output = all.outputs[0];
   const te::Program program = inline_all(all, out.output, out.schedule);
   const te::Compute& result = *program.find_compute(out.output);
-  Problem& p = out.problem;
-  p.kind = Problem::Kind::kAttention, p.activation = format::Activation::kSoftmax;
+  ProblemDescriptor& p = out.problem;
+  p.kind = ProblemDescriptor::Kind::kAttention, p.activation = format::Activation::kSoftmax;
   const auto over_keys = [&](te::CombinerKind kind, const Expr& read) {
     return term_of(program, read, kind, "key", p.keys);
   };

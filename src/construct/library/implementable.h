@@ -11,8 +11,8 @@
 namespace tw::construct {
 
 struct Implementable {
-  format::Problem problem;  // all of attention, the sum alone of others; operands' names are the program's
-  SumEpilogue epilogue;     // of the sum
+  format::ProblemDescriptor problem;  // all of attention, the sum alone of others; operands' names are the program's
+  SumEpilogue epilogue;               // of the sum
   std::map<std::string, Layout> layouts;  // of constants, as the problem has them
   schedule::Schedule schedule;            // all stages in one kernel of plain loops
   std::string output;                     // the stage that is this kernel

@@ -10,10 +10,10 @@ Result<Candidates> construct_calls(const GroupTask& task, const std::string& lib
   if (installed == task.libraries.end()) return declined("not installed, not asked for, or nothing is measured");
   const Result<Implementable> match = match_implementable(task);
   if (!match.ok()) return Reason{match.reason()};
-  const Result<format::Problem> problem = with_epilogue(match->problem, match->epilogue, task.precision);
+  const Result<format::ProblemDescriptor> problem = with_epilogue(match->problem, match->epilogue, task.precision);
   if (!problem.ok()) return Reason{problem.reason()};
-  const std::string refusal = format::refusal_of({library, 0, 0, *problem});
-  if (!refusal.empty()) return declined("{}", refusal);
+  const std::string reason = format::why_declined({library, 0, 0, *problem});
+  if (!reason.empty()) return declined("{}", reason);
   const Result<std::vector<format::LibraryCall>> offers = installed->second.offers(*problem);
   if (!offers.ok()) return Reason{offers.reason()};
   Candidates candidates;

@@ -12,7 +12,7 @@ namespace tw::construct {
 namespace {
 
 using format::Activation;
-using format::Problem;
+using format::ProblemDescriptor;
 using Operand = SumEpilogue::Operand;
 
 // Activations of x as te has them, without conversions; parameters are p0, p1.
@@ -45,14 +45,14 @@ class Finder {
 
   Result<SumEpilogue> run() {
     Expr value = rewrite(last_.body[0], [&](const Expr& e) { return widened(e); });
-    if (value.type() != DataType::f32()) refuse("is no f32");
+    if (value.type() != DataType::f32()) decline("is no f32");
     if (reason_.empty()) value = rewrite(value, [&](const Expr& e) { return operand_last(e); });
     VarMap numbered = {{sum_, var("x0", DataType::f32())}};
     SumEpilogue out;
     visit(value, [&](const Expr& e) {
       if (!e.is_var() || numbered.contains(e->name)) return;
       const auto operand = std::ranges::find(operands_, e->name, &Operand::name);
-      if (operand == operands_.end()) return refuse("depends on where in the result it is");
+      if (operand == operands_.end()) return decline("depends on where in the result it is");
       out.operands.push_back(*operand);
       numbered[e->name] = var(name_of(out.operands.size()), e.type());
     });
@@ -62,7 +62,7 @@ class Finder {
   }
 
  private:
-  void refuse(const std::string& why) {
+  void decline(const std::string& why) {
     if (reason_.empty()) reason_ = why;
   }
 
@@ -72,7 +72,7 @@ class Finder {
     if (!e.type().is_half()) return Expr();
     if (e.op() == Op::kFloatImm) return float_imm(e->number);
     if (e.op() == Op::kCast) return cast(DataType::f32(), e.arg(0));
-    refuse("takes the bits of numbers");
+    decline("takes the bits of numbers");
     return Expr();
   }
 
@@ -87,9 +87,9 @@ class Finder {
     const bool is_vector = num_elements(tensor.shape) == last_.axes.back().extent && place.constant == 0 &&
                            place.terms.size() == 1 && place.coef_of(var(column)) == 1;
     if (read->predicated || !(is_tensor || is_vector))
-      refuse(fmt::format("reads {} neither point by point nor by columns", tensor.name));
+      decline(fmt::format("reads {} neither point by point nor by columns", tensor.name));
     if (!type.is_half() && type != DataType::f32())
-      refuse(fmt::format("reads {} of {}", tensor.name, tw::to_string(type)));
+      decline(fmt::format("reads {} of {}", tensor.name, tw::to_string(type)));
     if (std::ranges::find(operands_, tensor.name, &Operand::name) == operands_.end())
       operands_.push_back({tensor.name, type, is_tensor});
     return var(tensor.name, type);
@@ -113,14 +113,15 @@ class Finder {
 // Takes the steps of an epilogue off, the last one first.
 class Peeler {
  public:
-  Peeler(Problem product, const std::vector<Operand>& operands) : p_(std::move(product)), operands_(operands) {}
+  Peeler(ProblemDescriptor product, const std::vector<Operand>& operands)
+      : p_(std::move(product)), operands_(operands) {}
 
   bool run(Expr rest) {
     while (rest && !(rest.is_var() && rest->name == "x0")) rest = peel(rest);
     if (p_.activation == Activation::kNone && p_.residual.name.empty()) std::swap(p_.residual, p_.late_residual);
     return static_cast<bool>(rest);
   }
-  const Problem& problem() const { return p_; }
+  const ProblemDescriptor& problem() const { return p_; }
 
  private:
   // What `e` is the last step on; null where it is none.
@@ -147,7 +148,7 @@ class Peeler {
     return Expr();
   }
 
-  Problem p_;
+  ProblemDescriptor p_;
   const std::vector<Operand>& operands_;
 };
 
@@ -163,7 +164,7 @@ Result<SumEpilogue> find_epilogue(const te::Program& program, const te::Compute&
   return Finder(program, last, sum).run();
 }
 
-Result<Problem> with_epilogue(Problem product, const SumEpilogue& epilogue, Precision precision) {
+Result<ProblemDescriptor> with_epilogue(ProblemDescriptor product, const SumEpilogue& epilogue, Precision precision) {
   const std::string sum = product.out.name;
   Peeler peeler(std::move(product), epilogue.operands);
   if (!peeler.run(epilogue.value))

@@ -21,6 +21,7 @@ Result<SumEpilogue> find_epilogue(const te::Program& program, const te::Compute&
 
 /// `product` followed by `epilogue`, where it is one that problems have: late_residual + activation(sum + bias +
 /// residual). Other functions of `precision` strict than minima and maxima are left to our own kernels.
-Result<format::Problem> with_epilogue(format::Problem product, const SumEpilogue& epilogue, Precision precision);
+Result<format::ProblemDescriptor> with_epilogue(format::ProblemDescriptor product, const SumEpilogue& epilogue,
+                                                Precision precision);
 
 }  // namespace tw::construct

@@ -62,7 +62,7 @@ void check_implementation(const CodeTask& task, const loop::Kernel& kernel) {
   std::vector<std::pair<format::Operand, int64_t>> operands;
   std::string wrong;
   if (const format::LibraryCall* call = kernel.implementation.library()) {
-    wrong = refusal_of(*call);
+    wrong = why_declined(*call);
     for (const format::Operand* o : call->problem.operands()) operands.emplace_back(*o, call->problem.span(*o));
   } else {
     if (!is_template(task.program)) wrong = "a template is the only kernel of its group";

@@ -16,7 +16,7 @@ namespace tw::driver {
 
 struct Generated {
   std::vector<ProgramCode> programs;  // one for each loop program
-  format::Target target;
+  format::ManifestTarget target;
 };
 
 /// What generation goes by.

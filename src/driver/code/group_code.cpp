@@ -238,7 +238,7 @@ class Key {
   std::string text_;
 };
 
-enum class Role : uint8_t { kRead, kStored, kBound };  // at run time; a constant in memory; one in the code
+enum class ValueSource : uint8_t { kRead, kStored, kBound };  // at run time; a constant in memory; one in the code
 
 }  // namespace
 
@@ -253,10 +253,12 @@ std::string te_key(const GroupInputs& in) {
     const graph::Value& inner = body.values[v];
     const graph::ValueId outer = outer_value(in, static_cast<graph::ValueId>(v));
     const graph::Value& value = outer == graph::kAbsent ? inner : in.graph.value(outer);
-    const Role role = is_bindable_scalar(value) ? Role::kBound : value.is_kept() ? Role::kStored : Role::kRead;
+    const ValueSource source = is_bindable_scalar(value) ? ValueSource::kBound
+                               : value.is_kept()         ? ValueSource::kStored
+                                                         : ValueSource::kRead;
     key.add(inner.type);
-    key.add(static_cast<int64_t>(role));
-    if (role == Role::kBound) key.add(scalar_of(value));
+    key.add(static_cast<int64_t>(source));
+    if (source == ValueSource::kBound) key.add(scalar_of(value));
     key.add(std::string_view(value.layout.is_identity() ? "" : to_string(value.layout)));
   }
   // Which state it is, and who else reads it, decides how the group is computed: no other group shares its key.

@@ -1,4 +1,4 @@
-// Groups that change a state where it lies: their kernels write the state's own memory, and read it there.
+// Groups that change a state where it is stored: their kernels write the state's own memory, and read it there.
 #pragma once
 #include <optional>
 #include <string>

@@ -22,12 +22,12 @@ constexpr Range kRegionNs = {0.5, 100'000};
 
 enum class Outwards : uint8_t { kFalls, kRises };  // from the nearest level to DRAM
 
-struct LevelFigure {
+struct LevelParameter {
   double MemoryLevel::*field;
   Range range;
   Outwards outwards;
 };
-constexpr LevelFigure kLevelFigures[] = {
+constexpr LevelParameter kLevelParameters[] = {
     {&MemoryLevel::latency_ns, kLatencyNs, Outwards::kRises},
     {&MemoryLevel::read_per_ns, kBytesPerNs, Outwards::kFalls},
     {&MemoryLevel::write_per_ns, kBytesPerNs, Outwards::kFalls},
@@ -64,11 +64,11 @@ double all_by_default(double one, double default_one, double default_all) {
 }
 
 void fix_level(MemoryLevel& level, const MemoryLevel& otherwise, const MemoryLevel* nearer) {
-  for (const LevelFigure& figure : kLevelFigures) {
-    double& value = level.*figure.field;
-    const double fallback = otherwise.*figure.field;
-    value = in_range(value, figure.range, fallback);
-    if (nearer != nullptr) value = in_order(value, fallback, nearer->*figure.field, figure.outwards);
+  for (const LevelParameter& parameter : kLevelParameters) {
+    double& value = level.*parameter.field;
+    const double fallback = otherwise.*parameter.field;
+    value = in_range(value, parameter.range, fallback);
+    if (nearer != nullptr) value = in_order(value, fallback, nearer->*parameter.field, parameter.outwards);
     value = two_digits(value);
   }
   const double all = all_by_default(level.read_per_ns, otherwise.read_per_ns, otherwise.all_per_ns);

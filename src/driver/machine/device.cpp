@@ -8,7 +8,7 @@
 #include "core/target_name.h"
 #include "driver/machine/bounds.h"
 #include "driver/machine/device_measure.h"
-#include "driver/machine/figures_file.h"
+#include "driver/machine/parameters_file.h"
 #include "measure/cuda_executor.h"
 #include "runtime/format/atomic_file.h"
 #include "runtime/format/error.h"
@@ -70,7 +70,7 @@ void measure_and_keep(const TargetInfo& target, const MachineOptions& options, c
     device.rates = rates;
     if (device.file.empty()) return notice("the device's rates are not kept: there is no cache folder");
     std::error_code ignored;  // what matters is whether the file can be written
-    std::filesystem::create_directories(figures_folder(options), ignored);
+    std::filesystem::create_directories(parameters_folder(options), ignored);
     format::write_file_atomically(device.file, format::bytes_of(device_file_text(rates, key)));
   } catch (const std::exception& error) {
     notice(fmt::format("{} could not be measured, or its rates not kept: {}", device.name, error.what()));
@@ -103,9 +103,9 @@ Result<DeviceRates> parse_device_file(const std::string& text, const std::string
 Device find_device(const TargetInfo& target, const MachineOptions& options) {
   Device device;
   device.rates = target.device;
-  const std::string folder = figures_folder(options);
-  const bool anew = options.figures == Figures::kMeasuredAnew;
-  if (target.kind != DeviceKind::kCuda || options.figures == Figures::kDefaults || !(anew || has_files(folder)))
+  const std::string folder = parameters_folder(options);
+  const bool anew = options.parameters == Parameters::kMeasuredAnew;
+  if (target.kind != DeviceKind::kCuda || options.parameters == Parameters::kDefaults || !(anew || has_files(folder)))
     return device;
   const Result<std::string> gpu = measure::find_gpu(architecture(target));
   if (!gpu.ok()) return device;

@@ -166,7 +166,8 @@ extern "C" __global__ void __launch_bounds__({0}) {1}(const {2}* seeds, {3}* out
                      instruction);
 }
 
-// An instruction of a warp group: 32 bytes of each row of its operands, which lie in swizzled lines of 128 bytes.
+// An instruction of a warp group: 32 bytes of each row of its operands, which are stored in swizzled lines of 128
+// bytes.
 struct GroupMatrix {
   std::string_view type;
   std::string_view instruction;  // without its shape

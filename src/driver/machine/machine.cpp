@@ -7,8 +7,8 @@
 #include <optional>
 
 #include "driver/machine/bounds.h"
-#include "driver/machine/figures_file.h"
 #include "driver/machine/measure.h"
+#include "driver/machine/parameters_file.h"
 #include "runtime/format/atomic_file.h"
 #include "runtime/format/error.h"
 #include "support/error.h"
@@ -32,10 +32,10 @@ class Resolver {
         options_(options),
         cpu_(targets::host_cpu()),
         key_(machine_key(cpu_, defaults)),
-        folder_(figures_folder(options)) {}
+        folder_(parameters_folder(options)) {}
 
   TargetInfo resolve() {
-    if (options_.figures == Figures::kMeasured) {
+    if (options_.parameters == Parameters::kMeasured) {
       if (std::optional<TargetInfo> kept = load()) return *kept;
     }
     std::error_code ignored;  // what matters is whether the lock's file can be opened
@@ -43,7 +43,7 @@ class Resolver {
     const FileLock lock(folder_.empty() ? "" : folder_ + "/machine.lock",
                         {kPatienceSeconds, {}, [this](const std::string& sentence) { notice(sentence); }});
     const std::string unlocked = why_not_kept(lock);
-    if (options_.figures == Figures::kMeasured) {
+    if (options_.parameters == Parameters::kMeasured) {
       if (!unlocked.empty()) return use_defaults(unlocked);
       if (std::optional<TargetInfo> kept = load()) return *kept;  // another process has measured meanwhile
       if (!damage_.empty()) notice(fmt::format("'{}' is not used: {}", path(), damage_));
@@ -59,7 +59,7 @@ class Resolver {
   }
 
   TargetInfo use_defaults(const std::string& reason) const {
-    notice(fmt::format("figures of this machine are {}: {}", defaults_.figures_from, reason));
+    notice(fmt::format("machine parameters are {}: {}", defaults_.parameters_from, reason));
     return defaults_;
   }
 
@@ -68,13 +68,13 @@ class Resolver {
     std::ifstream file(path(), std::ios::binary);
     if (folder_.empty() || !file) return std::nullopt;
     const std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-    Result<TargetInfo> figures = parse_figures(text, key_, defaults_);
-    if (figures.ok()) return std::move(figures).value();
-    damage_ = figures.reason();
+    Result<TargetInfo> parameters = parse_parameters(text, key_, defaults_);
+    if (parameters.ok()) return std::move(parameters).value();
+    damage_ = parameters.reason();
     return std::nullopt;
   }
 
-  // Why figures cannot be kept under this lock; empty when they can.
+  // Why machine parameters cannot be kept under this lock; empty when they can.
   std::string why_not_kept(const FileLock& lock) const {
     if (folder_.empty()) return "there is no cache folder (HOME and XDG_CACHE_HOME are not set)";
     if (!lock.has_file()) return fmt::format("the cache folder '{}' cannot be written", folder_);
@@ -94,14 +94,14 @@ class Resolver {
     }
     const std::string problem = unlocked.empty() ? keep(info) : unlocked;
     if (problem.empty()) return info;
-    if (options_.figures == Figures::kMeasured) return use_defaults(problem);
-    notice(fmt::format("the figures are not kept: {}", problem));
+    if (options_.parameters == Parameters::kMeasured) return use_defaults(problem);
+    notice(fmt::format("the machine parameters are not kept: {}", problem));
     return info;
   }
 
   // Writes the file; returns why that failed, or nothing.
   std::string keep(const TargetInfo& info) const {
-    const std::string text = figures_text(info, key_);
+    const std::string text = parameters_text(info, key_);
     try {
       format::write_file_atomically(path(), format::bytes_of(text));
       return "";
@@ -124,7 +124,7 @@ targets::Target resolve_target(const std::string& name, const MachineOptions& op
   targets::Target target = targets::find_target(name);
   if (name == "cpu" && options.known) {
     target.info = *options.known;
-  } else if (name == "cpu" && options.figures != Figures::kDefaults) {
+  } else if (name == "cpu" && options.parameters != Parameters::kDefaults) {
     const TargetInfo defaults = target.info;
     target.info = Resolver(defaults, options).resolve();
   }
@@ -148,8 +148,8 @@ std::vector<targets::Target> resolve_targets(const std::string& names, const Mac
   return targets;
 }
 
-std::string figures_path(const TargetInfo& cpu, const MachineOptions& options) {
-  const std::string folder = figures_folder(options);
+std::string parameters_path(const TargetInfo& cpu, const MachineOptions& options) {
+  const std::string folder = parameters_folder(options);
   return folder.empty() ? "" : path_in(folder, machine_key(targets::host_cpu(), cpu));
 }
 

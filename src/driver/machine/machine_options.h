@@ -1,4 +1,4 @@
-// Which figures of a machine are wanted, and where they are kept.
+// Which machine parameters are wanted, and where they are kept.
 #pragma once
 #include <cstdint>
 #include <functional>
@@ -10,15 +10,16 @@
 
 namespace tw::driver::machine {
 
-enum class Figures : uint8_t {
+enum class Parameters : uint8_t {
   kDefaults,      // of the target "cpu" too: nothing is read, measured or written
   kMeasured,      // this machine's: from the file, measured when there is none
   kMeasuredAnew,  // measured now
 };
 
 struct MachineOptions {
-  Figures figures = Figures::kDefaults;
-  /// Gets a sentence when measuring begins, and when figures are defaults or a file is not used, with the reason.
+  Parameters parameters = Parameters::kDefaults;
+  /// Gets a sentence when measuring begins, and when machine parameters are defaults or a file is not used, with the
+  /// reason.
   std::function<void(const std::string&)> notice;
   std::string folder;  // of the file; empty: cache_folder() of support/folders.h
   /// Measures; empty: measure_machine. Tests give another one.

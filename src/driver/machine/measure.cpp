@@ -74,7 +74,7 @@ class Machine {
     const bool both = info_.barrier_ns > 0 && info_.fork_join_ns > 0;
     info_.barrier_ns = both ? std::max(1.0, (info_.barrier_ns - info_.fork_join_ns) / kBarriers) : 0;
     info_.flop_per_ns = info_.peaks.back().flop_per_ns;
-    info_.figures_from = "measured on " + cpu_.name;
+    info_.parameters_from = "measured on " + cpu_.name;
     return info_;
   }
 
@@ -131,15 +131,15 @@ class Machine {
     return round_footprint(static_cast<double>(std::min(footprints_[l], share)));
   }
 
-  void add(double& figure, std::function<double()> sample, Better better = Better::kHigher) {
+  void add(double& parameter, std::function<double()> sample, Better better = Better::kHigher) {
     const size_t quantity = rounds_.add(std::move(sample), better);
-    results_.push_back([this, &figure, quantity] { figure = rounds_.best(quantity); });
+    results_.push_back([this, &parameter, quantity] { parameter = rounds_.best(quantity); });
   }
-  void add_alone(double& figure, Work work) {
-    add(figure, [work = std::move(work)] { return rate_alone(work, kSampleNs); });
+  void add_alone(double& parameter, Work work) {
+    add(parameter, [work = std::move(work)] { return rate_alone(work, kSampleNs); });
   }
-  void add_together(double& figure, std::vector<Work> works) {
-    add(figure, [works = std::move(works)] { return rate_together(works, kSampleNs); });
+  void add_together(double& parameter, std::vector<Work> works) {
+    add(parameter, [works = std::move(works)] { return rate_together(works, kSampleNs); });
   }
 
   void add_peaks() {

@@ -20,7 +20,7 @@ void try_step(CandidateCode& candidate, const std::function<void()>& step) {
   } catch (const ResourceError&) {
     throw;
   } catch (const std::exception& error) {
-    candidate.refused = error.what();
+    candidate.declined = error.what();
   }
 }
 
@@ -69,7 +69,7 @@ std::vector<CandidateCode> make_candidates(const te::Program& program, std::span
   const std::vector<size_t> first = find_equal(out);
   parallel_for(plans.size(), context.tools.threads, [&](size_t i) {
     go_on();
-    if (first[i] != i || !out[i].refused.empty()) return;
+    if (first[i] != i || !out[i].declined.empty()) return;
     const CodeTask task = {out[i].loops, plans[i].name};
     try_step(out[i], [&] {
       out[i].code =
@@ -78,9 +78,9 @@ std::vector<CandidateCode> make_candidates(const te::Program& program, std::span
     });
   });
   for (size_t i = 0; i < out.size(); ++i) {
-    if (first[i] == i || !out[i].refused.empty()) continue;
+    if (first[i] == i || !out[i].declined.empty()) continue;
     out[i].code = out[first[i]].code;
-    out[i].refused = out[first[i]].refused;
+    out[i].declined = out[first[i]].declined;
   }
   return out;
 }

@@ -17,7 +17,7 @@ namespace tw::driver {
 struct CandidateCode {
   loop::Program loops;
   ProgramCode code;
-  std::string refused;
+  std::string declined;
 };
 
 /// What candidates are made for and with.
@@ -27,7 +27,7 @@ struct CandidateContext {
   CodeTools tools;
 };
 
-/// Applies each plan to `program`, lowers and generates code. What fails is refused. Throws Stopped once the
+/// Applies each plan to `program`, lowers and generates code. What fails is declined. Throws Stopped once the
 /// context's cubins are stopped.
 std::vector<CandidateCode> make_candidates(const te::Program& program, std::span<const plan::GroupPlan> plans,
                                            const CandidateContext& context);

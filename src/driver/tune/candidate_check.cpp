@@ -56,7 +56,7 @@ Result<measure::Workload> make_work(const SampledReference& reference, const Tun
   const plan::GroupPlan plan{"reference", "point", {}, built.front().schedule, 0, {}, 0};
   const CandidateCode code =
       std::move(make_candidates(reference.program, {&plan, 1}, {context.target, context.group, context.tools}).front());
-  if (!code.refused.empty()) return declined("no code for the reference: {}", code.refused);
+  if (!code.declined.empty()) return declined("no code for the reference: {}", code.declined);
   measure::Workload work = make_workload(reference.program, plan, code);
   for (const auto& [name, values] : reference.indices) {
     const int64_t b = buffer_index(code.loops, name);

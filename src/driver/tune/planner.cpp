@@ -43,17 +43,17 @@ Planner::Task& Planner::find_or_make(const std::string& name, const GroupTe& te,
 
 void Planner::construct(Task& task) {
   const auto families = target_.families.subspan(task.next_family);
-  std::vector<construct::Rejection> rejections;
+  std::vector<construct::Decline> declines;
   const construct::GroupTask group{task.tune.program, task.tune.constants, libraries_, precision_};
-  construct::Candidates built = construct::construct(families, group, target_.info, &rejections);
+  construct::Candidates built = construct::construct(families, group, target_.info, &declines);
   const bool first = task.next_family == 0;
-  task.next_family += rejections.size() + 1;
+  task.next_family += declines.size() + 1;
   explore(group, target_.families[task.next_family - 1], built);
   construct::Candidates joining;
-  if (first) joining = construct::joining_candidates(families, group, target_.info, &rejections);
+  if (first) joining = construct::joining_candidates(families, group, target_.info, &declines);
   task.tune.joined = joining.size();
   std::ranges::move(joining, std::back_inserter(built));
-  for (const construct::Rejection& r : rejections) task.declined.push_back({r.family, r.reason});
+  for (const construct::Decline& r : declines) task.declined.push_back({r.family, r.reason});
   task.tune.candidates.clear();
   for (construct::Construction& c : built) {
     plan::GroupPlan plan{task.tune.name, c.family, std::move(c.constant_layouts), std::move(c.schedule), 0, {}, 0};

@@ -14,7 +14,7 @@ void make_workloads(const te::Program& program, const std::vector<plan::GroupPla
   std::map<std::string, size_t> seen;                  // loop program -> workload
   for (size_t n = 0; n < 2 * out.codes.size(); ++n) {  // mainloop-only kernels last: the first one's outputs are kept
     const size_t i = n % out.codes.size();
-    if (!out.codes[i].refused.empty() || out.is_mainloop_only(i) != (n >= out.codes.size())) continue;
+    if (!out.codes[i].declined.empty() || out.is_mainloop_only(i) != (n >= out.codes.size())) continue;
     const auto [found, fresh] = seen.try_emplace(loop::to_string(out.codes[i].loops), out.workloads.size());
     out.workload_of[i] = found->second;
     if (!fresh) continue;

@@ -16,7 +16,7 @@ struct PreparedTask {
   std::vector<size_t> candidates;    // of the task: those that are to be measured
   std::vector<CandidateCode> codes;  // of each of them
   std::vector<measure::Workload> workloads;
-  std::vector<size_t> workload_of;   // of each candidate; kNone: it was refused
+  std::vector<size_t> workload_of;   // of each candidate; kNone: it was declined
   std::vector<size_t> candidate_of;  // of each workload: the first in `candidates` that has it
   std::optional<Result<CandidateCheck>> check;
 

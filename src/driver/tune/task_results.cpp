@@ -72,8 +72,8 @@ void TaskResults::take(size_t t, const PreparedTask& prepared, const std::vector
   result.measured.resize(tasks_[t].candidates.size());
   for (size_t i = 0; i < prepared.candidates.size(); ++i) {
     const size_t w = prepared.workload_of[i];
-    const bool refused = w == PreparedTask::kNone;
-    const Measured now = refused ? Measured{Outcome::kRefused, prepared.codes[i].refused, {}} : measured[w];
+    const bool is_declined = w == PreparedTask::kNone;
+    const Measured now = is_declined ? Measured{Outcome::kDeclined, prepared.codes[i].declined, {}} : measured[w];
     if (!is_unknown(now) && !prepared.is_mainloop_only(i)) result.measured[prepared.candidates[i]] = now;
   }
   judge_mainloop_only(t, prepared, measured);
@@ -94,7 +94,7 @@ void TaskResults::judge_mainloop_only(size_t t, const PreparedTask& prepared, co
     if (!prepared.is_mainloop_only(i)) continue;
     const double ns = time_of(measured[w]);
     Measured& now = known[prepared.candidates[i]] = measured[w];
-    if (ns < INFINITY) now = {Outcome::kRefused, "", {}, now.effort};
+    if (ns < INFINITY) now = {Outcome::kDeclined, "", {}, now.effort};
     if (ns < INFINITY) now.reason = fmt::format("others take less than its {:.1f} us without epilogue", ns * 1e-3);
     if (ns < min) promising = i;
     min = std::min(min, ns);
@@ -117,8 +117,8 @@ std::vector<Promising> TaskResults::take_promising() {
   return std::exchange(promising_, {});
 }
 
-void TaskResults::refuse(size_t t, size_t candidate, const std::string& reason) {
-  results_[t].measured[candidate] = {Outcome::kRefused, reason, {}};
+void TaskResults::decline(size_t t, size_t candidate, const std::string& reason) {
+  results_[t].measured[candidate] = {Outcome::kDeclined, reason, {}};
   store(t, {&candidate, 1});
   report(t);
 }

@@ -34,7 +34,7 @@ class TaskResults {
 
   /// Those worth a minute of nvcc, for the caller to compile; the others get the reason why not.
   std::vector<Promising> take_promising();
-  void refuse(size_t t, size_t candidate, const std::string& reason);
+  void decline(size_t t, size_t candidate, const std::string& reason);
 
   const TuneResult& of(size_t t) const { return results_[t]; }
   std::vector<TuneResult> take_all() { return std::move(results_); }

@@ -149,7 +149,7 @@ class Tuner::Session {
       if (reasons[i].empty()) {
         again.push_back(promising[i].task);
       } else {
-        results_.refuse(promising[i].task, promising[i].candidate, reasons[i]);
+        results_.decline(promising[i].task, promising[i].candidate, reasons[i]);
       }
     }
 #endif

@@ -5,7 +5,7 @@
 #include <filesystem>
 
 #include "driver/code/generate.h"
-#include "driver/machine/figures_file.h"
+#include "driver/machine/parameters_file.h"
 #include "measure/protocol.h"
 #include "targets/x86_64/host.h"
 
@@ -51,8 +51,8 @@ int64_t database_revision(const std::string& path) {
 std::string target_text(const TargetInfo& t) {
   std::string text = fmt::format("{} {} {} {} ", t.name, t.vector_bytes, t.vector_registers, t.compute_units);
   for (const std::string& feature : t.features) text += feature + " ";
-  text += t.figures_from;
-  text += machine::figures_text(t, "null");
+  text += t.parameters_from;
+  text += machine::parameters_text(t, "null");
   std::erase(text, '\n');
   return text;
 }

@@ -10,7 +10,7 @@
 namespace tw::driver {
 
 /// Everything that the times of a task depend on: its maths, the machine, and the versions of what makes and measures
-/// code. Not the build of this compiler, nor figures of the machine that only predictions are made of.
+/// code. Not the build of this compiler, nor machine parameters that only predictions are made of.
 database::TaskKey task_key(const TuneTask& task, const TuneContext& context, const TunerOptions& options);
 
 /// The record of candidate `plan`; nothing when `measured` says nothing of it.
@@ -25,7 +25,7 @@ std::vector<measure::Measured> known_results(const std::vector<plan::GroupPlan>&
 /// database::Database::revision() of the file `path`; 0 when there is none.
 int64_t database_revision(const std::string& path);
 
-/// A target with all its figures as one line: equal texts, equal constructions.
+/// A target with all its parameters as one line: equal texts, equal constructions.
 std::string target_text(const TargetInfo& target);
 
 }  // namespace tw::driver

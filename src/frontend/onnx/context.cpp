@@ -21,7 +21,7 @@ std::string node_label(const onnx::NodeProto& node) {
 
 }  // namespace
 
-NodeContext::NodeContext(ModelImport& importer, const onnx::NodeProto& node, Scope& scope, int64_t opset)
+NodeContext::NodeContext(ModelImport& importer, const onnx::NodeProto& node, NameScope& scope, int64_t opset)
     : importer_(importer),
       node_(node),
       scope_(scope),

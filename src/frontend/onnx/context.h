@@ -32,14 +32,14 @@ struct BodyUnsupported {};
 
 class NodeContext {
  public:
-  NodeContext(ModelImport& importer, const onnx::NodeProto& node, Scope& scope, int64_t opset);
+  NodeContext(ModelImport& importer, const onnx::NodeProto& node, NameScope& scope, int64_t opset);
 
   const onnx::NodeProto& node() const { return node_; }
   const std::string& op() const { return node_.op_type(); }
   int64_t opset() const { return opset_; }
   const std::string& name() const { return name_; }  // of the node, or made from its first output
   ModelImport& importer() { return importer_; }
-  Scope& scope() { return scope_; }
+  NameScope& scope() { return scope_; }
   Emitter& emit() { return emitter_; }
 
   // Inputs. `has` is false for trailing and for empty optional inputs; `input` throws UserError for those.
@@ -102,7 +102,7 @@ class NodeContext {
 
   ModelImport& importer_;
   const onnx::NodeProto& node_;
-  Scope& scope_;
+  NameScope& scope_;
   int64_t opset_;
   std::string name_;
   std::vector<graph::ValueId> inputs_;

@@ -1,4 +1,4 @@
-// Appends graph operators for one ONNX node: the names and attributes of the OpTable's operators stand here only.
+// Appends graph operators for one ONNX node: the names and attributes of the OpTable's operators are defined here only.
 //
 // All functions return value ids, name what they make after the ONNX node, and leave out operators that do nothing
 // (a reshape to the same shape, a cast to the same type). They throw what GraphBuilder::append throws.

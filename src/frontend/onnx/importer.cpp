@@ -20,12 +20,12 @@ Opsets read_opset_list(const google::protobuf::RepeatedPtrField<onnx::OperatorSe
   return opsets;
 }
 
-int64_t opset_of(const Scope& scope, const std::string& domain) {
+int64_t opset_of(const NameScope& scope, const std::string& domain) {
   return value_or(*scope.opsets, canonical_domain(domain), 0);
 }
 
 // What a body's nodes left under the name of its output.
-ValueId result_of(const Scope& scope, std::string_view kind, const std::string& body, const std::string& name) {
+ValueId result_of(const NameScope& scope, std::string_view kind, const std::string& body, const std::string& name) {
   const Binding* binding = scope.find(name);
   if (binding == nullptr) throw UserError("no node of {} '{}' writes its output '{}'", kind, body, name);
   if (binding->unsupported) throw BodyUnsupported{};
@@ -45,7 +45,7 @@ Importer::Importer(const onnx::ModelProto& model, const std::string& base_direct
 ImportResult Importer::run() {
   read_opsets();
   read_functions();
-  Scope scope;
+  NameScope scope;
   scope.opsets = &opsets_;
   const onnx::GraphProto& graph = model_.graph();
   Names needed;
@@ -103,7 +103,7 @@ void Importer::declare(const onnx::ValueInfoProto& value) {
   }
 }
 
-void Importer::add_main_inputs(Scope& scope) {
+void Importer::add_main_inputs(NameScope& scope) {
   Names initialized;
   for (const auto& tensor : model_.graph().initializer()) initialized.insert(tensor.name());
   for (const auto& tensor : model_.graph().sparse_initializer()) initialized.insert(tensor.values().name());
@@ -132,11 +132,11 @@ void Importer::add_main_inputs(Scope& scope) {
 // Nobody should look for the right dimensions of a model that cannot be compiled: when some are unbound, the operators
 // are checked first, with all inputs taken as unusable.
 std::vector<TensorType> Importer::input_types_or_survey(const std::vector<const onnx::ValueInfoProto*>& inputs,
-                                                        const Scope& main) {
+                                                        const NameScope& main) {
   try {
     return binding_.input_types();
   } catch (const UserError&) {
-    Scope scope = main;
+    NameScope scope = main;
     for (const auto* input : inputs) define(scope, input->name(), {kAbsent, true});
     const onnx::GraphProto& graph = model_.graph();
     Names needed;
@@ -148,7 +148,7 @@ std::vector<TensorType> Importer::input_types_or_survey(const std::vector<const 
   }
 }
 
-void Importer::add_initializers(const onnx::GraphProto& graph, const Names& needed, Scope& scope) {
+void Importer::add_initializers(const onnx::GraphProto& graph, const Names& needed, NameScope& scope) {
   for (const auto& tensor : graph.initializer()) {
     if (needed.count(tensor.name()) == 0) continue;
     check_limits(options_.watch.get(), "reading initializers");
@@ -163,7 +163,7 @@ void Importer::add_initializers(const onnx::GraphProto& graph, const Names& need
   }
 }
 
-TensorData Importer::initial_value(const onnx::TensorProto& tensor, const Scope& scope) const {
+TensorData Importer::initial_value(const onnx::TensorProto& tensor, const NameScope& scope) const {
   const bool is_main = scope.parent == nullptr && scope.depth == 0;
   if (options_.weights == nullptr || !is_main) return read_tensor(tensor, files_);
   const auto given = options_.weights->find(tensor.name());
@@ -186,7 +186,7 @@ void Importer::find_weights(ImportResult& result) const {
 }
 
 void Importer::import_nodes(const google::protobuf::RepeatedPtrField<onnx::NodeProto>& nodes, Names needed,
-                            Scope& scope) {
+                            NameScope& scope) {
   const std::vector<bool> live = live_nodes(nodes, std::move(needed));
   for (int i = 0; i < nodes.size(); ++i) {
     if (live[i]) import_node(nodes[i], scope);
@@ -197,13 +197,13 @@ const onnx::FunctionProto* Importer::find_function(const onnx::NodeProto& node) 
   return value_or(functions_, function_key(node.domain(), node.op_type(), node.overload()), nullptr);
 }
 
-bool Importer::is_known(const onnx::NodeProto& node, const Scope& scope) const {
+bool Importer::is_known(const onnx::NodeProto& node, const NameScope& scope) const {
   const int64_t opset = opset_of(scope, node.domain());
   return find_converter(canonical_domain(node.domain()), node.op_type(), opset) != nullptr ||
          find_function(node) != nullptr;
 }
 
-void Importer::import_node(const onnx::NodeProto& node, Scope& scope) {
+void Importer::import_node(const onnx::NodeProto& node, NameScope& scope) {
   check_limits(options_.watch.get(), "importing nodes", nodes_);
   if (++nodes_ > kMaxNodes) throw UserError("the model has more than {} nodes after inlining and unrolling", kMaxNodes);
   bool usable = true;
@@ -227,7 +227,7 @@ void Importer::import_node(const onnx::NodeProto& node, Scope& scope) {
   }
 }
 
-void Importer::convert(const onnx::NodeProto& node, Scope& scope) {
+void Importer::convert(const onnx::NodeProto& node, NameScope& scope) {
   const int64_t opset = opset_of(scope, node.domain());
   NodeContext c(*this, node, scope, opset);
   c.set_inputs(mapped(node.input(), [&](const auto& name) { return name.empty() ? kAbsent : scope.find(name)->id; }));
@@ -267,7 +267,7 @@ Outputs Importer::convert_node(NodeContext& c) {
 }
 
 Outputs Importer::call_function(const onnx::FunctionProto& function, NodeContext& c) {
-  Scope scope;
+  NameScope scope;
   scope.prefix = c.scope().prefix + c.name() + "/";
   scope.opsets = &function_opsets_.at(function_key(function.domain(), function.name(), function.overload()));
   scope.depth = c.scope().depth + 1;
@@ -291,9 +291,9 @@ Outputs Importer::call_function(const onnx::FunctionProto& function, NodeContext
   return outputs;
 }
 
-std::vector<ValueId> Importer::import_body(const onnx::GraphProto& body, const Scope& outer,
+std::vector<ValueId> Importer::import_body(const onnx::GraphProto& body, const NameScope& outer,
                                            const std::vector<ValueId>& inputs, const std::string& prefix) {
-  Scope scope;
+  NameScope scope;
   scope.parent = &outer;
   scope.prefix = prefix;
   scope.opsets = outer.opsets;
@@ -312,11 +312,11 @@ std::vector<ValueId> Importer::import_body(const onnx::GraphProto& body, const S
   return mapped(body.output(), [&](const auto& o) { return result_of(scope, "subgraph", body.name(), o.name()); });
 }
 
-void Importer::define(Scope& scope, const std::string& name, Binding binding) {
+void Importer::define(NameScope& scope, const std::string& name, Binding binding) {
   if (!scope.names.emplace(name, binding).second) throw UserError("value '{}' is defined twice", scope.prefix + name);
 }
 
-void Importer::define_outputs(const onnx::NodeProto& node, const Outputs& outputs, Scope& scope, size_t first_new) {
+void Importer::define_outputs(const onnx::NodeProto& node, const Outputs& outputs, NameScope& scope, size_t first_new) {
   std::vector<ValueId> named;
   for (int k = 0; k < node.output_size(); ++k) {
     const std::string& name = node.output(k);
@@ -335,22 +335,22 @@ void Importer::define_outputs(const onnx::NodeProto& node, const Outputs& output
   }
 }
 
-void Importer::define_unsupported(const onnx::NodeProto& node, Scope& scope) {
+void Importer::define_unsupported(const onnx::NodeProto& node, NameScope& scope) {
   for (const std::string& name : node.output()) {
     if (!name.empty()) scope.names.insert_or_assign(name, Binding{kAbsent, true});
   }
   survey_bodies(node, scope);
 }
 
-void Importer::survey_bodies(const onnx::NodeProto& node, const Scope& scope) {
-  Scope inner;
+void Importer::survey_bodies(const onnx::NodeProto& node, const NameScope& scope) {
+  NameScope inner;
   inner.prefix = scope.prefix + node.name() + "/";
   inner.opsets = scope.opsets;
   inner.depth = scope.depth + 1;
   if (inner.depth > kMaxDepth) return;
   for (const auto& attribute : node.attribute()) {
     if (!attribute.has_g() || !visited_.insert(&attribute.g()).second) continue;
-    Scope body = inner;
+    NameScope body = inner;
     body.prefix += attribute.name() + "/";
     Names needed;
     for (const auto& output : attribute.g().output()) needed.insert(output.name());
@@ -364,7 +364,7 @@ void Importer::survey_bodies(const onnx::NodeProto& node, const Scope& scope) {
 
 // Looks for operators only: the values that they read are not known.
 void Importer::survey(const google::protobuf::RepeatedPtrField<onnx::NodeProto>& nodes, Names needed,
-                      const Scope& scope) {
+                      const NameScope& scope) {
   const std::vector<bool> live = live_nodes(nodes, std::move(needed));
   for (int i = 0; i < nodes.size(); ++i) {
     if (!live[i]) continue;
@@ -380,7 +380,7 @@ void Importer::check_declared(const std::string& name, ValueId id) {
   if (!why.empty()) throw UserError("value '{}': {}", name, why);
 }
 
-std::vector<ValueId> Importer::finish_outputs(const Scope& scope) {
+std::vector<ValueId> Importer::finish_outputs(const NameScope& scope) {
   std::vector<ValueId> outputs;
   for (const auto& output : model_.graph().output()) {
     const Binding* binding = scope.find(output.name());
@@ -396,7 +396,7 @@ std::vector<ValueId> Importer::finish_outputs(const Scope& scope) {
   return outputs;
 }
 
-void Importer::record_unsupported(const onnx::NodeProto& node, const Scope& scope, const std::string& reason) {
+void Importer::record_unsupported(const onnx::NodeProto& node, const NameScope& scope, const std::string& reason) {
   const int64_t opset = opset_of(scope, node.domain());
   UnsupportedItem item{node.op_type(), canonical_domain(node.domain()), opset, reason, {}};
   const auto same = [&](const UnsupportedItem& other) {

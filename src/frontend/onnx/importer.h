@@ -29,7 +29,7 @@ class Importer : public ModelImport {
   const ExternalData& files() const override { return files_; }
   void warn(std::string text) override;
 
-  std::vector<graph::ValueId> import_body(const onnx::GraphProto& body, const Scope& outer,
+  std::vector<graph::ValueId> import_body(const onnx::GraphProto& body, const NameScope& outer,
                                           const std::vector<graph::ValueId>& inputs,
                                           const std::string& prefix) override;
 
@@ -39,30 +39,30 @@ class Importer : public ModelImport {
   void read_opsets();
   void read_functions();
   void declare(const onnx::ValueInfoProto& value);
-  void add_main_inputs(Scope& scope);
+  void add_main_inputs(NameScope& scope);
   std::vector<TensorType> input_types_or_survey(const std::vector<const onnx::ValueInfoProto*>& inputs,
-                                                const Scope& main);
-  void add_initializers(const onnx::GraphProto& graph, const Names& needed, Scope& scope);
-  TensorData initial_value(const onnx::TensorProto& tensor, const Scope& scope) const;
+                                                const NameScope& main);
+  void add_initializers(const onnx::GraphProto& graph, const Names& needed, NameScope& scope);
+  TensorData initial_value(const onnx::TensorProto& tensor, const NameScope& scope) const;
   void find_weights(ImportResult& result) const;
-  void import_nodes(const google::protobuf::RepeatedPtrField<onnx::NodeProto>& nodes, Names needed, Scope& scope);
-  void import_node(const onnx::NodeProto& node, Scope& scope);
-  void convert(const onnx::NodeProto& node, Scope& scope);
+  void import_nodes(const google::protobuf::RepeatedPtrField<onnx::NodeProto>& nodes, Names needed, NameScope& scope);
+  void import_node(const onnx::NodeProto& node, NameScope& scope);
+  void convert(const onnx::NodeProto& node, NameScope& scope);
   Outputs convert_node(NodeContext& c);
   Outputs call_function(const onnx::FunctionProto& function, NodeContext& c);
-  void define_outputs(const onnx::NodeProto& node, const Outputs& outputs, Scope& scope, size_t first_new);
-  void define(Scope& scope, const std::string& name, Binding binding);
+  void define_outputs(const onnx::NodeProto& node, const Outputs& outputs, NameScope& scope, size_t first_new);
+  void define(NameScope& scope, const std::string& name, Binding binding);
   /// The node's outputs stay unknown; what its subgraphs and its function would need is recorded nevertheless.
-  void define_unsupported(const onnx::NodeProto& node, Scope& scope);
-  void survey_bodies(const onnx::NodeProto& node, const Scope& scope);
-  void survey(const google::protobuf::RepeatedPtrField<onnx::NodeProto>& nodes, Names needed, const Scope& scope);
+  void define_unsupported(const onnx::NodeProto& node, NameScope& scope);
+  void survey_bodies(const onnx::NodeProto& node, const NameScope& scope);
+  void survey(const google::protobuf::RepeatedPtrField<onnx::NodeProto>& nodes, Names needed, const NameScope& scope);
   void check_declared(const std::string& name, graph::ValueId id);
-  std::vector<graph::ValueId> finish_outputs(const Scope& scope);
-  void record_unsupported(const onnx::NodeProto& node, const Scope& scope, const std::string& reason);
+  std::vector<graph::ValueId> finish_outputs(const NameScope& scope);
+  void record_unsupported(const onnx::NodeProto& node, const NameScope& scope, const std::string& reason);
   void record_unsupported_input(const std::string& name, const std::string& reason);
   const onnx::FunctionProto* find_function(const onnx::NodeProto& node) const;
   /// A converter or a function of the model takes the node.
-  bool is_known(const onnx::NodeProto& node, const Scope& scope) const;
+  bool is_known(const onnx::NodeProto& node, const NameScope& scope) const;
 
   const onnx::ModelProto& model_;
   const ImportOptions& options_;
@@ -77,7 +77,7 @@ class Importer : public ModelImport {
   std::vector<UnsupportedItem> unsupported_;
   std::vector<std::string> bindable_;
   std::vector<std::string> warnings_;
-  std::map<std::string, graph::ValueId> initializers_;  // of the main graph, as far as they are needed
+  std::map<std::string, graph::ValueId> initializers_;  // of the main graph, those that are needed
   int64_t nodes_ = 0;                                   // converted so far
 };
 

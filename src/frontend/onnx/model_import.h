@@ -23,7 +23,7 @@ class ModelImport {
   /// Imports a subgraph (branch or loop body) in `outer`, whose names it sees, with its inputs bound by position;
   /// values made inside are named `prefix`... Returns its outputs; throws BodyUnsupported when one could not be
   /// imported.
-  virtual std::vector<graph::ValueId> import_body(const onnx::GraphProto& body, const Scope& outer,
+  virtual std::vector<graph::ValueId> import_body(const onnx::GraphProto& body, const NameScope& outer,
                                                   const std::vector<graph::ValueId>& inputs,
                                                   const std::string& prefix) = 0;
 };

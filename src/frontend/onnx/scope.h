@@ -22,9 +22,9 @@ using Opsets = std::map<std::string, int64_t>;
 /// "ai.onnx" is another name of the default domain.
 inline std::string canonical_domain(const std::string& domain) { return domain == "ai.onnx" ? "" : domain; }
 
-struct Scope {
-  const Scope* parent = nullptr;  // enclosing graph, whose names are visible; null for the main graph and functions
-  std::string prefix;             // of value and node names made here: "" or "caller/"
+struct NameScope {
+  const NameScope* parent = nullptr;  // enclosing graph, whose names are visible; null for the main graph and functions
+  std::string prefix;                 // of value and node names made here: "" or "caller/"
   const Opsets* opsets = nullptr;
   std::map<std::string, const onnx::AttributeProto*> attributes;  // of the function call, by formal name
   int depth = 0;
@@ -32,7 +32,7 @@ struct Scope {
 
   /// The binding of `name` here or outside; null when there is none.
   const Binding* find(const std::string& name) const {
-    for (const Scope* s = this; s != nullptr; s = s->parent) {
+    for (const NameScope* s = this; s != nullptr; s = s->parent) {
       if (const auto it = s->names.find(name); it != s->names.end()) return &it->second;
     }
     return nullptr;

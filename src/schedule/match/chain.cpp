@@ -150,10 +150,11 @@ bool stays(const te::Program& program, const te::Compute& c) {
 }
 
 // Why a chain cannot be built in blocks, or an empty text.
-std::string obstacle(const Chain& chain) {
+std::string why_declined(const Chain& chain) {
   for (const te::Compute& c : chain.program.computes) {
     if (has_empty_axis(c)) return c.name() + " has an axis of extent 0";
-    const bool side = !chain.holds(c.name()) && c.name() != chain.last && !te::depends_on(chain.program, c, chain.last);
+    const bool side =
+        !chain.contains(c.name()) && c.name() != chain.last && !te::depends_on(chain.program, c, chain.last);
     if (side && match_contraction(c).ok()) return c.name() + " is a contraction beside the chain";
   }
   for (const ChainSegment& segment : chain.segments) {
@@ -188,7 +189,7 @@ void set_extent(te::Compute& c, size_t axis, int64_t extent) {
 
 }  // namespace
 
-bool Chain::holds(const std::string& stage) const {
+bool Chain::contains(const std::string& stage) const {
   return std::ranges::any_of(segments, [&](const ChainSegment& segment) {
     return std::ranges::find(segment.stages, stage) != segment.stages.end();
   });
@@ -223,7 +224,7 @@ Result<Chain> match_chain(const te::Program& program) {
     if (!std::ranges::is_sorted(order)) chain.layouts[name] = Layout().reorder(order);
   }
   chain.program = te::apply_layouts(program, chain.layouts);
-  if (const std::string reason = obstacle(chain); !reason.empty()) return Reason{reason};
+  if (const std::string reason = why_declined(chain); !reason.empty()) return Reason{reason};
   return chain;
 }
 
@@ -232,7 +233,7 @@ te::Program block_program(const Chain& chain, const std::map<std::string, int64_
   std::map<std::string, Shape> needed;  // of stages of the chain
   const auto need = [&](const te::Compute& reader) {
     te::visit_reads(reader, [&](const Expr& load) {
-      if (!chain.holds(load->name)) return;
+      if (!chain.contains(load->name)) return;
       Shape& extents = needed[load->name];
       extents.resize(load->args.size(), 1);
       for (size_t d = 0; d < extents.size(); ++d) extents[d] = std::max(extents[d], elements_read(load.arg(d), reader));
@@ -240,7 +241,7 @@ te::Program block_program(const Chain& chain, const std::map<std::string, int64_
   };
   for (auto c = local.computes.rbegin(); c != local.computes.rend(); ++c) {
     const bool is_last = c->name() == chain.last || te::depends_on(chain.program, *c, chain.last);
-    if (!is_last && !chain.holds(c->name())) continue;
+    if (!is_last && !chain.contains(c->name())) continue;
     for (size_t d = 0; d < c->axes.size(); ++d) {
       const auto found = block.find(c->axes[d].name);
       if (is_last && found != block.end()) set_extent(*c, d, found->second);
@@ -273,7 +274,7 @@ constexpr int64_t kMaxParts = 128;   // of rows that a reduction combines: a thr
 constexpr double kMinFilled = .6;    // of the rows of a tile
 
 // Why `sum` is no product of 16-bit matrices with `batch` axes in front of one of rows and one of columns.
-std::string product_obstacle(const Chain& chain, const std::string& sum, size_t batch) {
+std::string why_product_declined(const Chain& chain, const std::string& sum, size_t batch) {
   const Contraction m = *match_contraction(*chain.program.find_compute(sum));
   const bool halves = m.a.type().is_half() && m.a.type() == m.b.type();
   if (!halves || m.words || m.compute->outputs[0].type != DataType::f32()) return sum + " multiplies no 16-bit floats";
@@ -291,7 +292,7 @@ int64_t depth_of(const Chain& chain) {
 }
 
 // Why the stages are not rows of `length` elements, or one for each row, behind `rows` axes.
-std::string rows_obstacle(const te::Program& program, size_t rows, int64_t length) {
+std::string why_rows_declined(const te::Program& program, size_t rows, int64_t length) {
   for (const te::Compute& c : program.computes) {
     const bool sums = c.is_reduction();
     bool fits = c.outputs.size() == 1 && c.axes.size() >= rows && c.axes.size() <= rows + (sums ? 0 : 1) &&
@@ -324,23 +325,23 @@ int64_t tile_bytes(const Chain& chain, int64_t rows, int64_t warps) {
   return operands + rows * (padded * of_key + 3 * kGap) + kReserved;
 }
 
-std::string tile_obstacle(const Chain& chain, const TargetInfo& target) {
+std::string why_tile_declined(const Chain& chain, const TargetInfo& target) {
   const te::Program& program = chain.program;
   const auto& segments = chain.segments;
   if (segments.size() != 2 || segments[0].sum.empty() || !segments[1].sum.empty() || !is_heavy(program, segments[1]))
     return "a tile holds a product, a reduction of its rows, and a product of these: no reduction of rows stands "
            "between two products here";
   for (const te::Compute& c : program.computes) {
-    if (!chain.holds(c.name()) && c.name() != chain.last && !te::depends_on(program, c, chain.last))
+    if (!chain.contains(c.name()) && c.name() != chain.last && !te::depends_on(program, c, chain.last))
       return c.name() + " is computed beside the chain";
   }
   const Contraction last = *match_contraction(*program.find_compute(chain.last));
   for (const std::string& sum : {segments[0].sum, chain.last}) {
-    if (std::string reason = product_obstacle(chain, sum, last.batch.size()); !reason.empty()) return reason;
+    if (std::string reason = why_product_declined(chain, sum, last.batch.size()); !reason.empty()) return reason;
   }
   const te::Compute& scores = *program.find_compute(segments[0].output());
   const int64_t keys = scores.axes.back().extent;
-  if (std::string reason = rows_obstacle(segment_program(program, segments[1]), last.batch.size() + 1, keys);
+  if (std::string reason = why_rows_declined(segment_program(program, segments[1]), last.batch.size() + 1, keys);
       !reason.empty())
     return reason;
   if (last.column.extent > kRows * kColumns * kWarps) return chain.last + " has more columns than a tile";
@@ -408,7 +409,7 @@ Result<ReducedProduct> match_combined_rows(const te::Program& program) {
   return out;
 }
 
-std::string near_obstacle(const ReducedProduct& match) {
+std::string why_near_declined(const ReducedProduct& match) {
   const Contraction product = *match_contraction(*match.program.find_compute(match.segment.sum));
   return product.batch.empty() && product.rows.size() == 1 ? "" : match.segment.sum + " is no product of two matrices";
 }

@@ -26,7 +26,7 @@ struct Chain {
   std::string output;                     // stage that owns its tiles
   std::vector<ChainSegment> segments;     // before the last contraction, in order
 
-  bool holds(const std::string& stage) const;  // as a stage of one of the segments
+  bool contains(const std::string& stage) const;  // as a stage of one of the segments
 };
 
 /// Inlines what need not be a stage of a chain: all that is read once, except operands of contractions, what padding
@@ -45,7 +45,7 @@ int64_t bytes_between(const Chain& chain, const te::Program& block);
 
 /// Why the threads of a tile cannot compute rows of `chain` in the memory that they share; empty when they can. They
 /// do where rows of 16-bit floats are a product, its elements are combined along each row, and multiply others.
-std::string tile_obstacle(const Chain& chain, const TargetInfo& target);
+std::string why_tile_declined(const Chain& chain, const TargetInfo& target);
 
 /// Shared memory that a tile of such a chain takes at most: all of both second operands, and its rows.
 int64_t tile_bytes(const Chain& chain, int64_t rows, int64_t warps);
@@ -65,7 +65,7 @@ struct ReducedProduct {
 Result<ReducedProduct> match_combined_rows(const te::Program& program);
 
 /// Why a unit of a CPU does not compute the rows in the caches near it; empty when it does.
-std::string near_obstacle(const ReducedProduct& match);
+std::string why_near_declined(const ReducedProduct& match);
 
 /// With the parts whose rows fill tiles of a GPU; declines where there are none.
 Result<ReducedProduct> match_reduced_product(const te::Program& program);

@@ -23,7 +23,7 @@ constexpr size_t kMaxRows = 8;  // template rows measured of a group
 
 // Why there is no kernel of a row that computes it.
 std::string why_not_built(const Fit& fit, bool can_build) {
-  const templates::Product& p = fit.product;
+  const templates::GemmDescriptor& p = fit.product;
   if (!p.a_by_rows || !p.b_by_rows) return "kernels are built for operands that lie by rows";
   if (p.output != p.operand) return "no kernel with results in f32: 'tilewright templates build --epilogue none_f32'";
   return can_build ? "not built: 'tilewright templates build' does it"
@@ -38,12 +38,12 @@ Result<std::vector<const Row*>> find_rows(const Fit& fit, const TargetInfo& targ
   const auto row_of_kind = std::ranges::find_if(templates::rows(), [&](const Row& row) {
     return templates::is_conv(row.family) == fit.product.is_conv && templates::is_for(row.family, target.name);
   });
-  std::string reason = fitting.empty() ? refusal(*row_of_kind, fit.product, target) : "";
+  std::string reason = fitting.empty() ? why_declined(*row_of_kind, fit.product, target) : "";
   const bool can_build = library.can_build();
   const Fit plain = fit.without_epilogue();
   std::vector<const Row*> found;
   for (const Row* row : fitting) {
-    reason = templates::refusal(*row, fit.epilogue, fit.product.output);
+    reason = templates::why_declined(*row, fit.epilogue, fit.product.output);
     if (reason.empty() && row->family == templates::Family::kConvSm90 && !stored_b) reason = "filters are computed";
     if (!reason.empty()) continue;
     if (library.find(fit.instance(*row, target.name)).ok() ||

@@ -1,11 +1,11 @@
-// x86-64 levels: vector width and registers, with default figures that are the same on every machine, each also with
-// every choice of its extensions; and this host: its level, its caches, and the figures of its CPU if that is a known
-// one. driver/machine measures what is given here.
+// x86-64 levels: vector width and registers, with default parameters that are the same on every machine, each also with
+// every choice of its extensions; and this host: its level, its caches, and the machine parameters of its CPU if that
+// is a known one. driver/machine measures what is given here.
 #include <algorithm>
 
 #include "targets/registry.h"
-#include "targets/x86_64/figures.h"
 #include "targets/x86_64/host.h"
+#include "targets/x86_64/parameters.h"
 
 namespace tw::targets {
 namespace {
@@ -44,7 +44,7 @@ TargetInfo make_level(const Level& level, const Has& has) {
     info.name += "+" + extension;
     info.features.push_back(extension);
   }
-  set_figures(info, level_row(level.name), std::string("defaults of ") + level.name);
+  set_parameters(info, level_row(level.name), std::string("defaults of ") + level.name);
   return info;
 }
 
@@ -74,12 +74,12 @@ const Level& host_level() {
   return *best;
 }
 
-// Levels as the system describes them, each with the figures of the level of the same number in `figures`.
-std::vector<MemoryLevel> host_levels(const HostCpu& cpu, const std::vector<MemoryLevel>& figures) {
+// Levels as the system describes them, each with those of `parameters` of the level of the same number.
+std::vector<MemoryLevel> host_levels(const HostCpu& cpu, const std::vector<MemoryLevel>& parameters) {
   std::vector<MemoryLevel> result;
   for (const HostCache& cache : cpu.caches) {
-    const size_t row = std::clamp<size_t>(static_cast<size_t>(cache.level - 1), 0, figures.size() - 2);
-    MemoryLevel level = figures[row];
+    const size_t row = std::clamp<size_t>(static_cast<size_t>(cache.level - 1), 0, parameters.size() - 2);
+    MemoryLevel level = parameters[row];
     level.name = "L" + std::to_string(cache.level);
     level.line_bytes = cache.line_bytes;
     if (cache.ways > 0) level.ways = cache.ways;
@@ -89,7 +89,7 @@ std::vector<MemoryLevel> host_levels(const HostCpu& cpu, const std::vector<Memor
     level.capacity_bytes = cache.bytes * (level.shared ? instances : 1);
     result.push_back(std::move(level));
   }
-  result.push_back(figures.back());
+  result.push_back(parameters.back());
   result.back().capacity_bytes = cpu.memory_bytes;
   return result;
 }
@@ -116,7 +116,7 @@ TargetInfo x86_64_host() {
   const HostCpu cpu = host_cpu();
   const CpuRow* known = known_cpu(cpu.family, cpu.model);
   if (known != nullptr && known->core.flop_per_ns[info.peaks.size() - 1] > 0)
-    set_figures(info, *known, std::string("defaults of ") + std::string(known->name));
+    set_parameters(info, *known, std::string("defaults of ") + std::string(known->name));
   if (!cpu.caches.empty()) info.levels = host_levels(cpu, info.levels);
   info.levels.back().capacity_bytes = cpu.memory_bytes;
   set_compute_units(info, cpu.compute_units, known != nullptr ? *known : level_row(level.name));

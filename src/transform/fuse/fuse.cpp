@@ -7,7 +7,7 @@
 // 1. Contractions, the last first: the element-wise nodes that follow one by one, each the only reader of the one
 // before.
 // 2. What feeds these groups and nothing else: element-wise side branches, index maps of operands.
-// 3. The rest, from the last node backwards: each node takes in what only its group reads, as far as the rules allow.
+// 3. The rest, from the last node backwards: each node takes in what only its group reads, where the rules allow.
 #include <algorithm>
 #include <set>
 

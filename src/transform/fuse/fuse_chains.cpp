@@ -164,8 +164,8 @@ std::optional<BlockCosts> cheapest_blocks(const schedule::Chain& chain, const Bl
 RuleResult pays(const schedule::Chain& chain, const TargetInfo& target, Numbers& compared) {
   if (target.kind == DeviceKind::kCuda) {
     compared = {{"between_bytes", static_cast<double>(schedule::bytes_between(chain, chain.program))}};
-    const std::string obstacle = schedule::tile_obstacle(chain, target);
-    return obstacle.empty() ? RuleResult(kChainRule) : RuleResult(because(kChainRule, "{}", obstacle));
+    const std::string reason = schedule::why_tile_declined(chain, target);
+    return reason.empty() ? RuleResult(kChainRule) : RuleResult(because(kChainRule, "{}", reason));
   }
   if (target.levels.size() < 3 || target.flop_per_ns <= 0)
     return because(kChainRule, "nothing is known of the caches of {}", target.name);
@@ -199,8 +199,8 @@ RuleResult pays(const schedule::Chain& chain, const TargetInfo& target, Numbers&
 // whose rows are read again.
 RuleResult pays_near(const schedule::ReducedProduct& match, const TransformContext& context, Numbers& compared) {
   const TargetInfo& target = context.target;
-  if (const std::string obstacle = schedule::near_obstacle(match); !obstacle.empty())
-    return because(kReducedRule, "{}", obstacle);
+  if (const std::string reason = schedule::why_near_declined(match); !reason.empty())
+    return because(kReducedRule, "{}", reason);
   if (target.levels.size() < 3 || target.flop_per_ns <= 0)
     return because(kReducedRule, "nothing is known of the caches of {}", target.name);
   const schedule::Contraction sum = *schedule::match_contraction(*match.program.find_compute(match.segment.sum));
@@ -309,7 +309,7 @@ class ChainFuser {
     return has(Role::kContraction, p) || has(Role::kReduction, p) || has(Role::kElementwise, p);
   }
 
-  // Asks whether `chain` pays as one group, and leaves the answer with each edge inside. A refusal is one of rows that
+  // Asks whether `chain` pays as one group, and leaves the answer with each edge inside. A decline is one of rows that
   // one group hands to the next: of a residual pass fuse has said more.
   bool pays_as_group(const std::vector<int>& chain) const {
     Numbers compared;
@@ -371,7 +371,7 @@ class ChainFuser {
 
   RuleResult pays(const Node& group, const te::Program& program, Numbers& compared) const {
     const std::string_view name = last_ == Role::kReduction ? kReducedRule : kChainRule;
-    const auto refused = [&](const std::string& reason) {
+    const auto no_match = [&](const std::string& reason) {
       const auto winograd = std::ranges::find(group.body->nodes, "winograd_conv", &Node::op);
       if (winograd == group.body->nodes.end()) return because(name, "{}", reason);
       return because(name, "{} is a Winograd convolution: its tiles are no rows", winograd->name);
@@ -380,12 +380,12 @@ class ChainFuser {
       const bool is_gpu = context_.target.kind == DeviceKind::kCuda;
       const Result<schedule::ReducedProduct> match =
           is_gpu ? schedule::match_reduced_product(program) : schedule::match_combined_rows(program);
-      if (!match.ok()) return refused(match.reason());
+      if (!match.ok()) return no_match(match.reason());
       return is_gpu ? transform::pays(*match, context_, compared) : pays_near(*match, context_, compared);
     }
     schedule::Schedule inlined;
     const Result<schedule::Chain> match = schedule::match_chain(schedule::inline_chain(inlined, program));
-    return match.ok() ? transform::pays(*match, context_.target, compared) : refused(match.reason());
+    return match.ok() ? transform::pays(*match, context_.target, compared) : no_match(match.reason());
   }
 
   const Graph& graph_;

@@ -1,4 +1,4 @@
-// Where states change. The next value of a state is stored where the state lies: a group that computes it point by
+// Where states change. The next value of a state is stored where the state is: a group that computes it point by
 // point, or replaces a slice, does so in place; what else computes it writes a value of its own, which is copied behind
 // everything that reads the state. Groups that read a state come before the one that changes it.
 #include <algorithm>

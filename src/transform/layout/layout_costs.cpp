@@ -17,15 +17,15 @@ constexpr double kDenseShare = 0.9;       // of the FMA peak with vectors along 
 constexpr double kRowShare = 0.7;         // the same with vectors along image rows, whose operands are not in panels
 constexpr double kPanelShare = 0.85;      // the same where rows are all one and the weights stay near while panels pass
 constexpr double kStridedShare = 0.4;     // the same where rows are read with a stride
-constexpr double kTapSlots = 2;           // of one product of a depthwise window: an FMA with both operands loaded
-constexpr double kStridedTapSlots = 3.5;  // where it reads every other element: two loads and their shuffle
-constexpr double kEdgeTapSlots = 0.5;     // more for a vector that reaches over one edge of the image: masked loads
-constexpr double kStridedEdgeSlots = 3;   // the same with a stride: one load a lane
-constexpr double kShortRow = 2;           // times the slots where a row is shorter than a vector
-constexpr double kWindowReads = 0.7;      // of a copy: windows along channels that read planes in place
-constexpr double kExposedRows = 0.5;      // share of the lines brought in again that prefetching leaves visible
-constexpr int64_t kTilePixels = 6;        // rows of a register tile
-constexpr int64_t kTileVectors = 2;       // columns of a register tile
+constexpr double kPositionCycles = 2;     // of one product of a depthwise window: an FMA with both operands loaded
+constexpr double kStridedPositionCycles = 3.5;  // where it reads every other element: two loads and their shuffle
+constexpr double kEdgePositionCycles = 0.5;  // more for a vector that reaches over one edge of the image: masked loads
+constexpr double kStridedEdgeCycles = 3;     // the same with a stride: one load a lane
+constexpr double kShortRow = 2;              // times the issue cycles where a row is shorter than a vector
+constexpr double kWindowReads = 0.7;         // of a copy: windows along channels that read planes in place
+constexpr double kExposedRows = 0.5;         // share of the lines brought in again that prefetching leaves visible
+constexpr int64_t kTilePixels = 6;           // rows of a register tile
+constexpr int64_t kTileVectors = 2;          // columns of a register tile
 
 double or_nominal(double figure, double nominal) { return figure > 0 ? figure : nominal; }
 
@@ -33,12 +33,12 @@ double as_double(int64_t x) { return static_cast<double>(x); }
 
 }  // namespace
 
-// A convolution or pooling as far as its time depends on layouts.
-struct LayoutCosts::Problem {
+// What the time of a convolution or pooling under layouts depends on.
+struct LayoutCosts::ConvShape {
   int64_t batch = 1;
   int64_t groups = 1;
   int64_t channels = 1, out_channels = 1;  // of a group
-  int64_t taps = 1;
+  int64_t filter_positions = 1;
   int64_t points = 1, width = 1;  // of the output: all spatial dims, those that are contiguous in a row
   int64_t plane = 1;              // points of the input
   int64_t lanes = 1;
@@ -50,11 +50,11 @@ struct LayoutCosts::Problem {
   bool is_contraction = true;
 };
 
-LayoutCosts::Problem LayoutCosts::problem_of(const graph::Node& node) const {
+LayoutCosts::ConvShape LayoutCosts::conv_shape_of(const graph::Node& node) const {
   const TensorType& x = graph_.value(node.inputs[0]).type;
   const TensorType& y = graph_.value(node.outputs[0]).type;
   const auto points = [](const Shape& s) { return num_elements(Shape(s.begin() + 2, s.end())); };
-  Problem p;
+  ConvShape p;
   p.batch = y.shape[0];
   p.lanes = std::max(1, target_.lanes(y.type));
   p.points = points(y.shape);
@@ -71,23 +71,24 @@ LayoutCosts::Problem LayoutCosts::problem_of(const graph::Node& node) const {
   p.strided = !strides.empty() && strides.back() > 1;
   if (!p.is_contraction) {
     const std::vector<int64_t> kernel = node.ints_attr_or("kernel_shape", {p.plane});
-    p.taps = num_elements(kernel);
+    p.filter_positions = num_elements(kernel);
     p.groups = y.shape[1];
     return p;
   }
   const Shape& w = graph_.value(node.inputs[1]).type.shape;
-  p.taps = num_elements(Shape(w.end() - static_cast<std::ptrdiff_t>(x.shape.size() - 2), w.end()));  // of one phase
+  p.filter_positions =
+      num_elements(Shape(w.end() - static_cast<std::ptrdiff_t>(x.shape.size() - 2), w.end()));  // of one phase
   p.groups = node.int_attr_or("group", 1);
   p.channels = std::max<int64_t>(1, x.shape[1] / p.groups);
   p.out_channels = std::max<int64_t>(1, y.shape[1] / p.groups);
   p.weight_bytes = as_double(num_elements(w) * x.type.bytes());
-  p.pointwise = p.taps == 1 && !p.padded && all_are(strides, 1);
+  p.pointwise = p.filter_positions == 1 && !p.padded && all_are(strides, 1);
   if (node.op == "conv_phases") describe_phases(node, w, p);
   return p;
 }
 
 // Neighbours in a row of the output belong to different phases: a vector spans the phases of one position.
-void LayoutCosts::describe_phases(const graph::Node& node, const Shape& w, Problem& p) const {
+void LayoutCosts::describe_phases(const graph::Node& node, const Shape& w, ConvShape& p) const {
   const size_t rank = w.size() / 2 - 1;
   const Shape& x = graph_.value(node.inputs[0]).type.shape;
   const std::vector<int64_t>& starts = node.ints_attr("starts");
@@ -138,7 +139,7 @@ bool LayoutCosts::holds_lines(const MemoryLevel& level, int64_t stride, int64_t 
 // A contraction that reads its pixels from planes touches one line for each channel of a register tile: streams too
 // many for prefetching. Where the lines of all channels do not stay in the first cache together, each visit brings them
 // in again from the nearest level in which they do.
-double LayoutCosts::scattered_rows_ns(const Problem& p) const {
+double LayoutCosts::scattered_rows_ns(const ConvShape& p) const {
   if (target_.levels.size() < 2) return 0;
   const int64_t line = std::max<int64_t>(1, target_.levels.front().line_bytes);
   const int64_t plane_lines = static_cast<int64_t>(p.in_bytes) / (p.batch * p.groups * p.channels) / line;
@@ -148,24 +149,24 @@ double LayoutCosts::scattered_rows_ns(const Problem& p) const {
   if (home == 0) return streamed;
   const double tiles = as_double(p.batch * ceil_div(p.points, kTilePixels) *
                                  ceil_div(p.out_channels, kTileVectors * p.lanes) * p.groups);
-  const double bytes = tiles * as_double(p.channels * p.taps * line);
+  const double bytes = tiles * as_double(p.channels * p.filter_positions * line);
   return std::max(streamed, kExposedRows * bytes / or_nominal(target_.levels[home].read_per_ns, kNominalBytesPerNs));
 }
 
-// Threads gather pixels for each tap anew, padding on the way: from planes one element at a time.
-double LayoutCosts::gathered_from_planes_ns(const Problem& p) const {
-  return transpose_ns(p.in_bytes * as_double(p.taps * p.points) / as_double(std::max<int64_t>(1, p.plane)));
+// Threads gather pixels for each filter position anew, padding on the way: from planes one element at a time.
+double LayoutCosts::gathered_from_planes_ns(const ConvShape& p) const {
+  return transpose_ns(p.in_bytes * as_double(p.filter_positions * p.points) / as_double(std::max<int64_t>(1, p.plane)));
 }
 
 // Channels last: vectors along the output channels, pixels read as scalars from anywhere, padding in a copy that brings
 // its own order. Row-major: vectors along rows of the image; a product with the weights where rows are all one, its
 // second operand copied to panels, one by one.
-double LayoutCosts::dense_ns(const Problem& p, int in, int out) const {
-  const double steps = as_double(p.channels * p.taps);
+double LayoutCosts::dense_ns(const ConvShape& p, int in, int out) const {
+  const double steps = as_double(p.channels * p.filter_positions);
   const double around = as_double(p.batch * p.groups);
   if (out == 1) {
     const double vectors = as_double(p.points * ceil_div(p.out_channels, p.lanes));
-    const double sums = around * vectors * steps * slot_ns(target_, p.lanes) / kDenseShare;
+    const double sums = around * vectors * steps * issue_cycle_ns(target_, p.lanes) / kDenseShare;
     const double from_planes = transpose_ns(p.in_bytes) * (p.short_rows ? kShortLines : 1);
     // Of an odd number of channels threads gather single elements from either order.
     if (target_.kind != DeviceKind::kCpu)
@@ -181,26 +182,28 @@ double LayoutCosts::dense_ns(const Problem& p, int in, int out) const {
   };
   double share = p.strided ? kStridedShare : kRowShare;
   if (p.pointwise && weights_stay(1)) share = weights_stay(0) ? kDenseShare : kPanelShare;
-  const double sums = around * as_double(p.out_channels * row_vectors) * steps * slot_ns(target_, p.lanes) / share;
+  const double sums =
+      around * as_double(p.out_channels * row_vectors) * steps * issue_cycle_ns(target_, p.lanes) / share;
   if (!p.pointwise) return sums + (p.padded ? copy_ns(p.in_bytes) : 0);
   const MemoryLevel* level = level_of(p.in_bytes);
   return sums + p.in_bytes / or_nominal(level == nullptr ? 0 : level->read_per_ns, kNominalBytesPerNs);
 }
 
 // One window for each element: poolings too. The guards of padding stand in the loops.
-double LayoutCosts::depthwise_ns(const Problem& p, int out) const {
-  const double windows = as_double(p.batch) * as_double(p.taps) * slot_ns(target_, p.lanes);
-  if (out == 1) return windows * kTapSlots * as_double(p.points * ceil_div(p.groups * p.out_channels, p.lanes));
+double LayoutCosts::depthwise_ns(const ConvShape& p, int out) const {
+  const double windows = as_double(p.batch) * as_double(p.filter_positions) * issue_cycle_ns(target_, p.lanes);
+  if (out == 1) return windows * kPositionCycles * as_double(p.points * ceil_div(p.groups * p.out_channels, p.lanes));
   if (target_.kind != DeviceKind::kCpu)  // threads read elements of rows, which start anywhere, one by one
-    return windows * kTapSlots * as_double(p.points * p.groups * p.out_channels);
-  const double edges = (p.padded ? 1 : 0) * (p.strided ? kStridedEdgeSlots : 2 * kEdgeTapSlots);
-  const double row = as_double(ceil_div(p.width, p.lanes)) * (p.strided ? kStridedTapSlots : kTapSlots) + edges;
+    return windows * kPositionCycles * as_double(p.points * p.groups * p.out_channels);
+  const double edges = (p.padded ? 1 : 0) * (p.strided ? kStridedEdgeCycles : 2 * kEdgePositionCycles);
+  const double row =
+      as_double(ceil_div(p.width, p.lanes)) * (p.strided ? kStridedPositionCycles : kPositionCycles) + edges;
   const double rows = as_double(p.groups * p.out_channels * (p.points / std::max<int64_t>(1, p.width)));
   return windows * rows * row * (p.width < p.lanes ? kShortRow : 1);
 }
 
 LayoutCosts::OrderCosts LayoutCosts::spatial_ns(const graph::Node& node) const {
-  const Problem p = problem_of(node);
+  const ConvShape p = conv_shape_of(node);
   OrderCosts costs{};
   if (p.batch * p.points * p.groups == 0) return costs;
   const double read = transpose_ns(p.in_bytes);

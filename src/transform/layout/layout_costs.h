@@ -23,17 +23,17 @@ class LayoutCosts {
   OrderCosts spatial_ns(const graph::Node& node) const;
 
  private:
-  struct Problem;
-  Problem problem_of(const graph::Node& node) const;
-  void describe_phases(const graph::Node& node, const Shape& w, Problem& p) const;
-  double dense_ns(const Problem& p, int in, int out) const;
-  double depthwise_ns(const Problem& p, int out) const;
+  struct ConvShape;
+  ConvShape conv_shape_of(const graph::Node& node) const;
+  void describe_phases(const graph::Node& node, const Shape& w, ConvShape& p) const;
+  double dense_ns(const ConvShape& p, int in, int out) const;
+  double depthwise_ns(const ConvShape& p, int out) const;
   const MemoryLevel* level_of(double bytes) const;
   double copy_ns(double bytes) const;
   double transpose_ns(double bytes) const;
   static bool holds_lines(const MemoryLevel& level, int64_t stride, int64_t count);
-  double scattered_rows_ns(const Problem& p) const;
-  double gathered_from_planes_ns(const Problem& p) const;
+  double scattered_rows_ns(const ConvShape& p) const;
+  double gathered_from_planes_ns(const ConvShape& p) const;
 
   const graph::Graph& graph_;
   const TargetInfo& target_;

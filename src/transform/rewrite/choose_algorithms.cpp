@@ -49,7 +49,7 @@ std::optional<ConvProblem> winograd_problem(const Editor& editor, const Node& no
   if (rank == 3) {
     p.depth = std::max(window.highest(0), window.in[0] - 1) - std::min<int64_t>(0, window.lowest(0)) + 1;
     p.out_depth = window.out[0];
-    p.taps = w[2];
+    p.kernel_depth = w[2];
   }
   const bool empty = p.batch == 0 || p.high == 0 || p.wide == 0 || p.out_depth == 0;
   const bool flat = rank == 3 && (p.depth == 1) != (p.out_depth == 1);
@@ -138,9 +138,9 @@ void rewrite(Editor& editor, const Node& node, int64_t m) {
 graph::Graph choose_algorithms(const graph::Graph& graph, const TransformContext& context) {
   const TargetInfo& target = context.target;
   const size_t levels = target.levels.size();
-  const bool has_figures = target.kind == DeviceKind::kCpu && target.flop_per_ns > 0 && levels > 1 &&
-                           target.levels[levels - 1].all_per_ns > 0 && target.levels[levels - 2].all_per_ns > 0;
-  if (context.precision == Precision::kStrict || !has_figures) return graph;
+  const bool has_parameters = target.kind == DeviceKind::kCpu && target.flop_per_ns > 0 && levels > 1 &&
+                              target.levels[levels - 1].all_per_ns > 0 && target.levels[levels - 2].all_per_ns > 0;
+  if (context.precision == Precision::kStrict || !has_parameters) return graph;
   Editor editor(graph, context.ops);
   std::vector<Choice> choices = candidates(editor, target);
   choose(choices, kept_bytes(editor.graph()), target);

@@ -18,16 +18,16 @@ constexpr double kExposedLine = 0.5;    // of the latency of a line of the share
 constexpr double kReached = 0.5;        // share of the read rate of a memory that weights reach beside arithmetic
 constexpr double kSerial = 0.2;         // share of the shorter of two activities that does not overlap the longer one
 
-// Issue slots are vector multiply-adds.
-double arithmetic_slots(const ConvProblem& p, int64_t m, double lanes) {
-  const auto pairs = static_cast<double>(p.channels * p.out_channels * p.taps);
+// Issue cycles are vector multiply-adds.
+double arithmetic_cycles(const ConvProblem& p, int64_t m, double lanes) {
+  const auto pairs = static_cast<double>(p.channels * p.out_channels * p.kernel_depth);
   if (m == 0) return kDirectLoss * 9 * pairs * static_cast<double>(p.batch * p.out_depth * p.high * p.wide) / lanes;
   const auto plane = static_cast<double>(p.batch * ceil_div(p.high, m) * ceil_div(p.wide, m));
   const auto points = static_cast<double>((m + 2) * (m + 2));
-  const double lost = 1 + kStepsLost / static_cast<double>(p.channels * p.taps);
+  const double lost = 1 + kStepsLost / static_cast<double>(p.channels * p.kernel_depth);
   const double products = kProductsLoss * lost * pairs * static_cast<double>(p.out_depth);
-  const double transforms = kWinogradInputSlots * static_cast<double>(p.channels * p.depth) +
-                            kWinogradOutputSlots * static_cast<double>(p.out_channels * p.out_depth);
+  const double transforms = kWinogradInputCycles * static_cast<double>(p.channels * p.depth) +
+                            kWinogradOutputCycles * static_cast<double>(p.out_channels * p.out_depth);
   return points * plane * (products + transforms) / lanes;
 }
 
@@ -42,10 +42,10 @@ double tiles_of(const ConvProblem& p, int64_t m) {
 }
 
 // The transform writes all points of a tile together, the products read one point of all tiles: lines by themselves.
-// Time when they are written to and, for every tap, read from the shared cache.
+// Time when they are written to and, for every filter position, read from the shared cache.
 double scattered_ns(const ConvProblem& p, int64_t m, const TargetInfo& target) {
   const double lines = tiles_of(p, m) * tile_bytes(p, m) / static_cast<double>(line_bytes(target));
-  return lines * static_cast<double>(1 + p.taps) * kExposedLine * shared_cache(target).latency_ns /
+  return lines * static_cast<double>(1 + p.kernel_depth) * kExposedLine * shared_cache(target).latency_ns /
          std::max(1, target.compute_units);
 }
 
@@ -53,8 +53,8 @@ double scattered_ns(const ConvProblem& p, int64_t m, const TargetInfo& target) {
 // rows of tiles or equal parts of a row; none when a single tile does not stay.
 std::optional<double> near_blocks(const ConvProblem& p, int64_t m, const TargetInfo& target) {
   const int64_t high = ceil_div(p.high, m), wide = ceil_div(p.wide, m);
-  const int64_t images = p.batch * (p.taps > 1 ? 1 : p.depth);
-  const double depths = p.taps > 1 ? static_cast<double>(p.depth) : 1;
+  const int64_t images = p.batch * (p.kernel_depth > 1 ? 1 : p.depth);
+  const double depths = p.kernel_depth > 1 ? static_cast<double>(p.depth) : 1;
   const double share = kCacheShare * static_cast<double>(target.levels[1].capacity_bytes);
   const auto max = static_cast<int64_t>(share / (depths * tile_bytes(p, m)));
   if (max < 1) return std::nullopt;
@@ -79,13 +79,13 @@ double overlapped(double a, double b) { return std::max(a, b) + kSerial * std::m
 
 int64_t conv_weight_bytes(const ConvProblem& p, int64_t m) {
   const int64_t points = m == 0 ? 9 : (m + 2) * (m + 2);
-  return kElement * points * p.channels * p.out_channels * p.taps;
+  return kElement * points * p.channels * p.out_channels * p.kernel_depth;
 }
 
 double conv_ns(const ConvProblem& p, int64_t m, WeightsHome home, const TargetInfo& target) {
   const double lanes = std::max(1, target.lanes(DataType::f32()));
   const double arithmetic =
-      arithmetic_slots(p, m, lanes) * 2 * lanes / target.flop_per_ns / std::max(1, target.compute_units);
+      arithmetic_cycles(p, m, lanes) * 2 * lanes / target.flop_per_ns / std::max(1, target.compute_units);
   const auto weights = static_cast<double>(conv_weight_bytes(p, m));
   const double reading = weights_ns(weights, home, target);
   if (m == 0 || target.levels.size() < 4) return overlapped(arithmetic, reading);

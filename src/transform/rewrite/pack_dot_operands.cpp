@@ -113,15 +113,15 @@ class MatMulPacker : Packer {
     return of_node_type(add("matmul_words", {a, b}, words));
   }
 
-  // Whether an f32 product is faster with both operands rounded to bf16: half of the products' slots and half of the
-  // weights, for reading the activations once more and writing their words.
+  // Whether an f32 product is faster with both operands rounded to bf16: half of the products' issue cycles and half of
+  // the weights, for reading the activations once more and writing their words.
   bool pays(const TargetInfo& target) const {
     const auto elements = [&](ValueId v) { return static_cast<double>(editor_.type(v).elements()); };
     const double inputs = elements(operand(0)), weights = elements(operand(1));
     const int lanes = target.lanes(DataType::f32());
     const double products = elements(node_.outputs[0]) * static_cast<double>(summed());
     const auto move_ns = [&](double bytes) { return bytes / read_rate(target, bytes, kCacheShare); };
-    const double saved = products / 2 / lanes * slot_ns(target, lanes) + move_ns(2 * weights);
+    const double saved = products / 2 / lanes * issue_cycle_ns(target, lanes) + move_ns(2 * weights);
     return saved > move_ns((4 + 2) * inputs);
   }
 

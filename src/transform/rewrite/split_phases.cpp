@@ -1,10 +1,10 @@
 // Transposed convolutions of constant weights as phases (operator conv_phases, or conv for stride 1). Output position
-// o = q * s + r reads x at q plus an offset of phase r, through every tap k with k * dilation = r + pad modulo the
-// stride s: no division is left, and no product with the zeros between the elements of x.
+// o = q * s + r reads x at q plus an offset of phase r, through every filter position k with k * dilation = r + pad
+// modulo the stride s: no division is left, and no product with the zeros between the elements of x.
 //
-// The filters of the phases lie in one constant, filled up with zeros to the taps of the longest phase; these are not
-// multiplied. Extents that the stride does not divide are rounded up, and cut after the element-wise operators that
-// follow.
+// The filters of the phases are stored in one constant, filled up with zeros to the filter positions of the longest
+// phase; these are not multiplied. Extents that the stride does not divide are rounded up, and cut after the
+// element-wise operators that follow.
 #include <algorithm>
 #include <cstring>
 #include <numeric>
@@ -24,16 +24,16 @@ struct TransposedAxis {
   int64_t in, kernel, out, stride, dilation, pad;
 };
 
-// The same axis as phases. Tap t of phase r is element kernel_at[r][t] of the kernel.
+// The same axis as phases. Filter position t of phase r is element kernel_at[r][t] of the kernel.
 struct PhasedAxis {
   int64_t in, kernel, out;
-  int64_t extent = 0, spacing = 0, taps = 1;
+  int64_t extent = 0, spacing = 0, positions = 1;
   Ints starts = {};
   std::vector<Ints> kernel_at = {};
   int64_t phases() const { return static_cast<int64_t>(starts.size()); }
 };
 
-// Phase r: the taps k0, k0 + step, .. backwards, so that the positions of x that they read ascend.
+// Phase r: the filter positions k0, k0 + step, .. backwards, so that the positions of x that they read ascend.
 PhasedAxis phased(const TransposedAxis& a) {
   const int64_t phases = std::min(a.stride, a.out);
   const int64_t common = std::gcd(a.dilation, a.stride);
@@ -42,12 +42,12 @@ PhasedAxis phased(const TransposedAxis& a) {
   for (int64_t r = 0; r < phases; ++r) {
     int64_t first = 0;
     while (first < step && (r + a.pad - first * a.dilation) % a.stride != 0) ++first;
-    Ints taps;
-    for (int64_t k = first; first < step && k < a.kernel; k += step) taps.push_back(k);
-    std::ranges::reverse(taps);
-    p.starts.push_back(taps.empty() ? 0 : (r + a.pad - taps[0] * a.dilation) / a.stride);
-    p.taps = std::max(p.taps, static_cast<int64_t>(taps.size()));
-    p.kernel_at.push_back(std::move(taps));
+    Ints positions;
+    for (int64_t k = first; first < step && k < a.kernel; k += step) positions.push_back(k);
+    std::ranges::reverse(positions);
+    p.starts.push_back(positions.empty() ? 0 : (r + a.pad - positions[0] * a.dilation) / a.stride);
+    p.positions = std::max(p.positions, static_cast<int64_t>(positions.size()));
+    p.kernel_at.push_back(std::move(positions));
   }
   return p;
 }
@@ -66,21 +66,21 @@ std::vector<PhasedAxis> phased_axes(const Editor& editor, const Node& node) {
   return axes;
 }
 
-// Of a filter: [phases.., taps..].
+// Of a filter: [phases.., positions..].
 Shape filter_shape(const std::vector<PhasedAxis>& axes) {
-  return joined(mapped(axes, &PhasedAxis::phases), mapped(axes, &PhasedAxis::taps));
+  return joined(mapped(axes, &PhasedAxis::phases), mapped(axes, &PhasedAxis::positions));
 }
 
-// For every element of a filter its place in the kernel, -1 where a phase has fewer taps.
+// For every element of a filter its place in the kernel, -1 where a phase has fewer filter positions.
 Ints places_in_kernel(const std::vector<PhasedAxis>& axes) {
   Ints places;
   ops::for_each_index(filter_shape(axes), [&](const Ints& index) {
     int64_t place = 0;
     for (size_t d = 0; d < axes.size(); ++d) {
-      const Ints& taps = axes[d].kernel_at[index[d]];
+      const Ints& positions = axes[d].kernel_at[index[d]];
       const int64_t t = index[axes.size() + d];
-      const bool exists = place >= 0 && t < static_cast<int64_t>(taps.size());
-      place = exists ? place * axes[d].kernel + taps[t] : -1;
+      const bool exists = place >= 0 && t < static_cast<int64_t>(positions.size());
+      place = exists ? place * axes[d].kernel + positions[t] : -1;
     }
     places.push_back(place);
   });
@@ -107,7 +107,7 @@ std::vector<std::byte> filters(const graph::Value& weights, int64_t group, int64
   return result;
 }
 
-// The filters of all phases: [OC, C / group, phases.., taps..].
+// The filters of all phases: [OC, C / group, phases.., positions..].
 ValueId add_filters(Editor& editor, const Node& node, const std::vector<PhasedAxis>& axes) {
   const graph::Value weights = editor.value(node.inputs[1]);
   const int64_t group = node.int_attr_or("group", 1);
@@ -121,7 +121,7 @@ Node make_phases(Editor& editor, const Node& node, const std::vector<PhasedAxis>
   Ints starts, counts;
   for (const PhasedAxis& axis : axes) {
     append(starts, axis.starts);
-    append(counts, mapped(axis.kernel_at, [](const Ints& taps) { return std::ssize(taps); }));
+    append(counts, mapped(axis.kernel_at, [](const Ints& positions) { return std::ssize(positions); }));
   }
   Node phases = node;
   phases.op = "conv_phases";
@@ -142,7 +142,7 @@ std::optional<Ints> pads_of_convolution(const std::vector<PhasedAxis>& axes) {
     const PhasedAxis& axis = axes[d];
     if (axis.phases() != 1 || axis.kernel_at[0].empty()) return std::nullopt;
     pads[d] = -axis.starts[0];
-    pads[rank + d] = axis.starts[0] + axis.extent + (axis.taps - 1) * axis.spacing - axis.in;
+    pads[rank + d] = axis.starts[0] + axis.extent + (axis.positions - 1) * axis.spacing - axis.in;
     if (pads[d] < 0 || pads[rank + d] < 0) return std::nullopt;
   }
   return pads;

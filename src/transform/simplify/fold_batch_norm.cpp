@@ -29,14 +29,14 @@ bool all_finite(const Numbers& numbers) {
 }
 
 // A contraction whose weights and bias are constants.
-struct Target {
+struct FoldTarget {
   size_t channel_dim = 1;  // of the output
   int64_t channels = 0;
   std::function<int64_t(int64_t)> channel_of;  // output channel of an element of the weights
   int64_t run = 1;                             // so many elements, from a multiple of it on, have one channel
 };
 
-std::optional<Target> match_target(const Editor& editor, const Node& node) {
+std::optional<FoldTarget> match_fold_target(const Editor& editor, const Node& node) {
   const bool conv = node.op == "conv" || node.op == "conv_transpose";
   if ((!conv && node.op != "matmul") || node.inputs.size() < 2 || !editor.value(node.inputs[1]).is_constant())
     return std::nullopt;
@@ -45,7 +45,7 @@ std::optional<Target> match_target(const Editor& editor, const Node& node) {
   if (!editor.type(node.outputs[0]).type.is_float()) return std::nullopt;
   const Shape& w = editor.type(node.inputs[1]).shape;
   const Shape& out = editor.type(node.outputs[0]).shape;
-  Target target;
+  FoldTarget target;
   if (node.op == "matmul") {
     if (w.size() != 2 || out.size() < 2 || bias) return std::nullopt;
     target.channel_dim = out.size() - 1;
@@ -120,7 +120,7 @@ std::optional<Affine> match_arithmetic(const Editor& editor, const Node& node, s
   return std::nullopt;
 }
 
-std::vector<std::byte> scaled_weights(const graph::Value& weights, const Target& target, const Numbers& scale) {
+std::vector<std::byte> scaled_weights(const graph::Value& weights, const FoldTarget& target, const Numbers& scale) {
   std::vector<std::byte> out;
   out.reserve(weights.constant->size());
   const int64_t size = weights.type.type.bytes();
@@ -143,7 +143,8 @@ ValueId add_numbers(Editor& editor, const std::string& name, const TensorType& t
 }
 
 // The contraction with scaled weights and new bias in the place of the affine map.
-bool fold_into(Editor& editor, const Node& last, const Node& contraction, const Target& target, const Affine& affine) {
+bool fold_into(Editor& editor, const Node& last, const Node& contraction, const FoldTarget& target,
+               const Affine& affine) {
   const bool takes_bias = contraction.op != "matmul";
   if (!takes_bias && !all_are(affine.shift, 0)) return false;
   Node folded = contraction;
@@ -167,7 +168,7 @@ bool fold_after_contraction(Editor& editor, const Node& node) {
     const Node* producer = editor.producer(in);
     if (producer == nullptr || editor.use_count(in) != 1) continue;
     const Node contraction = *producer;
-    const auto target = match_target(editor, contraction);
+    const auto target = match_fold_target(editor, contraction);
     if (!target) continue;
     auto affine = target->channel_dim == 1 ? match_batch_norm(editor, node) : std::nullopt;
     if (!affine) affine = match_arithmetic(editor, node, target->channel_dim);
@@ -184,14 +185,14 @@ ValueId scaled(Editor& editor, ValueId x, double factor) {
   Node node = *producer;
   const bool moves = node.op == "transpose" || node.op == "reshape";
   const size_t data = node.op == "add" && editor.value(node.inputs[0]).is_constant() ? 1 : 0;
-  if (node.op != "matmul" || !match_target(editor, node)) {
+  if (node.op != "matmul" || !match_fold_target(editor, node)) {
     if (!moves && (node.op != "add" || !editor.value(node.inputs[1 - data]).is_constant())) return kAbsent;
     node.inputs[data] = scaled(editor, node.inputs[data], factor);
     if (node.inputs[data] == kAbsent) return kAbsent;
   }
   if (!moves) {
     const graph::Value c = editor.value(node.inputs[1 - data]);
-    const Target whole{.channel_of = [](int64_t) { return int64_t{0}; }, .run = c.type.elements()};
+    const FoldTarget whole{.channel_of = [](int64_t) { return int64_t{0}; }, .run = c.type.elements()};
     node.inputs[1 - data] = editor.add_constant(c.name, c.type, scaled_weights(c, whole, {factor}));
   }
   return editor.add(std::move(node));

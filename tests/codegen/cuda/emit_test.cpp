@@ -239,7 +239,8 @@ TEST(EmitCuda, WhatDoesNotMovePartsOfLinesStandsApart) {
   EXPECT_EQ(offset(int_imm(11), 4), fmt::format(", {}", 256 + (100 ^ 12)));
 }
 
-// Matrix instructions put parts in order by their address: they may begin with any line, as those of later taps do.
+// Matrix instructions put parts in order by their address: they may begin with any line, as those of later filter
+// positions do.
 TEST(EmitCuda, AWarpGroupMayBeginWithAnyLine) {
   const CudaSource source = emitted(group_step(64, "(((w1 * 16) + ((h * 8) + r1)) + 3)"));
   EXPECT_TRUE(holds(source.text, ", 0, 192))")) << source.text;

@@ -34,8 +34,8 @@ loop::Stmt gather(const Conv& c, const Expr& zero) {
   ranges.bind("step", 0, 64);
   const Expr pixel = var("tile") * Expr(c.rows) + var("row"), step = var("turn") * Expr(64) + var("step");
   const int64_t h = c.out(c.height), w = c.out(c.width);
-  const auto place = [&](const Expr& position, const Expr& tap) {
-    return position * Expr(c.stride) + tap * Expr(c.dilation) - Expr(c.pad);
+  const auto place = [&](const Expr& position, const Expr& filter_position) {
+    return position * Expr(c.stride) + filter_position * Expr(c.dilation) - Expr(c.pad);
   };
   const Expr whole = floor_div(pixel, int_imm(w));
   const Expr image = c.images == 1 ? int_imm(0) : floor_div(whole, int_imm(h));
@@ -86,14 +86,14 @@ int64_t said(const Conv& c, const loop::Stmt& nest, VarMap at, int64_t row) {
 // What the engine puts there: position by position, rows of positions one after the other, then the next image.
 int64_t brought(const Conv& c, const BulkCopy& copy, const VarMap& at, int64_t row) {
   const CudaWindows& w = copy.pixels->windows;
-  std::vector<int64_t> start, taps;
+  std::vector<int64_t> start, offsets;
   for (const Expr& e : copy.start) start.push_back(value(e, at));
-  for (const Expr& e : copy.pixels->offsets) taps.push_back(value(e, at));
+  for (const Expr& e : copy.pixels->offsets) offsets.push_back(value(e, at));
   int64_t position = start[0];
   for (size_t d = 0; d < 2; ++d) position = position * w.extents[d] + (start[d + 1] + w.before[d]) / w.steps[d];
   position += row;
-  const int64_t x = position % w.extents[1] * w.steps[1] - w.before[1] + taps[1];
-  const int64_t y = position / w.extents[1] % w.extents[0] * w.steps[0] - w.before[0] + taps[0];
+  const int64_t x = position % w.extents[1] * w.steps[1] - w.before[1] + offsets[1];
+  const int64_t y = position / w.extents[1] % w.extents[0] * w.steps[0] - w.before[0] + offsets[0];
   const int64_t image = position / (w.extents[0] * w.extents[1]);
   if (image >= c.images || y < 0 || y >= c.height || x < 0 || x >= c.width) return kZero;
   return ((image * c.height + y) * c.width + x) * c.channels + start[3];
@@ -160,8 +160,8 @@ TEST(WindowCopy, OneImageNeedsNoDim) {
   EXPECT_EQ(brought(c, copy, second, 7), said(c, nest, second, 7));
 }
 
-// The rows' loop is all that counts pixels: that of the taps moves them, too.
-TEST(WindowCopy, TapsAreNoTiles) {
+// The rows' loop is all that counts pixels: that of the filter positions moves them, too.
+TEST(WindowCopy, FilterPositionsAreNoTiles) {
   Analyzer ranges;
   ranges.bind("tile", 0, 4);
   ranges.bind("turn", 0, 2);
@@ -171,7 +171,8 @@ TEST(WindowCopy, TapsAreNoTiles) {
   x.name = "X";
   x.type = DataType::f16();
   x.shape = {217, 64};
-  for (const int64_t dilation : {1, 2}) {  // [pixel, channel], padded behind: as many pixels less the reach of two taps
+  // [pixel, channel], padded behind: as many pixels less the halo of two filter positions.
+  for (const int64_t dilation : {1, 2}) {
     const int64_t pixels = 218 - dilation;
     const Expr pixel = var("tile") * Expr(64) + var("row"), place = pixel + var("turn") * Expr(dilation);
     const Expr value = select(pixel < Expr(pixels) && place < Expr(217),

@@ -152,7 +152,7 @@ done
   fs::path folder_;
   FakeNvcc nvcc_;
   targets::Target target_ = targets::find_target("cuda:sm_90a");
-  templates::Product product_ = {256, 256, 256};
+  templates::GemmDescriptor product_ = {256, 256, 256};
   GroupOptions group_;
   CubinOptions cubin_options_;
   TunerOptions options_;

@@ -1,4 +1,4 @@
-// Measured figures become plausible ones.
+// Measured parameters become plausible ones.
 #include "driver/machine/bounds.h"
 
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@ using test::measured_sample;
 
 const TargetInfo kDefaults = targets::find_target("cpu").info;
 
-TEST(Bounds, GoodFiguresAreOnlyRounded) {
+TEST(Bounds, GoodParametersAreOnlyRounded) {
   TargetInfo measured = measured_sample();
   measured.levels[0].read_per_ns = 203.7;
   measured.fork_join_ns = 317;
@@ -24,10 +24,10 @@ TEST(Bounds, GoodFiguresAreOnlyRounded) {
   EXPECT_EQ(info.fork_join_ns, 320);
   EXPECT_EQ(info.levels[1].latency_ns, 6);
   EXPECT_EQ(info.levels[0].capacity_bytes, measured.levels[0].capacity_bytes);
-  EXPECT_EQ(info.figures_from, measured.figures_from);
+  EXPECT_EQ(info.parameters_from, measured.parameters_from);
 }
 
-TEST(Bounds, ImpossibleFiguresAreTheDefaults) {
+TEST(Bounds, ImpossibleParametersAreTheDefaults) {
   const double bad[] = {0, -1, std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::infinity(), 1e12};
   for (const double value : bad) {
     TargetInfo measured = measured_sample();
@@ -89,7 +89,7 @@ TEST(Bounds, AllCoresAreAsMuchFasterThanOneAsByDefault) {
   EXPECT_EQ(info.peaks[0].all_flop_per_ns, 75);
 }
 
-TEST(Bounds, PlausibleFiguresStayWhatTheyAre) {
+TEST(Bounds, PlausibleParametersStayWhatTheyAre) {
   TargetInfo measured = measured_sample();
   measured.levels[1].read_per_ns = 1e6;
   const TargetInfo once = plausible(measured, kDefaults);

@@ -114,8 +114,8 @@ TEST(Device, DataSheets) {
 TEST(Device, NobodyLooksForOneWithoutNeed) {
   MachineOptions options;
   options.folder = ::testing::TempDir() + "/no_such_folder";
-  for (const Figures figures : {Figures::kDefaults, Figures::kMeasured}) {
-    options.figures = figures;
+  for (const Parameters parameters : {Parameters::kDefaults, Parameters::kMeasured}) {
+    options.parameters = parameters;
     const Device device = find_device(h100(), options);
     EXPECT_TRUE(device.name.empty());
     EXPECT_EQ(device.rates.from, h100().device.from);

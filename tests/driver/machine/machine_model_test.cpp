@@ -1,4 +1,4 @@
-// Figures of the target "cpu": from the file, measured, or defaults; the file itself.
+// Machine parameters of the target "cpu": from the file, measured, or defaults; the file itself.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -6,8 +6,8 @@
 #include <thread>
 
 #include "driver/machine/bounds.h"
-#include "driver/machine/figures_file.h"
 #include "driver/machine/machine.h"
+#include "driver/machine/parameters_file.h"
 #include "support/error.h"
 #include "support/folders.h"
 #include "tests/driver/machine/sample.h"
@@ -22,7 +22,7 @@ using test::read_text;
 // Resolves "cpu" with a measurement of our own; counts measurements and keeps notices.
 struct Machine {
   explicit Machine(const std::string& folder) {
-    options.figures = Figures::kMeasured;
+    options.parameters = Parameters::kMeasured;
     options.folder = folder;
     options.notice = [this](const std::string& sentence) { notices.push_back(sentence); };
     options.measure = [this](const TargetInfo&, const targets::HostCpu&) {
@@ -31,7 +31,7 @@ struct Machine {
     };
   }
   TargetInfo resolve() { return resolve_target("cpu", options).info; }
-  std::string path() { return figures_path(targets::find_target("cpu").info, options); }
+  std::string path() { return parameters_path(targets::find_target("cpu").info, options); }
 
   MachineOptions options;
   std::vector<std::string> notices;
@@ -39,7 +39,7 @@ struct Machine {
   double scale = 1;
 };
 
-std::string text_of(const TargetInfo& info) { return figures_text(info, "{}"); }
+std::string text_of(const TargetInfo& info) { return parameters_text(info, "{}"); }
 
 TEST(MachineModel, MeasuredOnceAndKept) {
   const Folder folder;
@@ -54,10 +54,10 @@ TEST(MachineModel, MeasuredOnceAndKept) {
   EXPECT_EQ(machine.measurements, 1) << "the file is used";
   EXPECT_EQ(machine.notices.size(), 1u);
   EXPECT_EQ(text_of(second), text_of(first)) << "the same bits from the file as from the measurement";
-  EXPECT_EQ(second.figures_from, "measured on a sample");
-  machine.options.figures = Figures::kMeasuredAnew;
+  EXPECT_EQ(second.parameters_from, "measured on a sample");
+  machine.options.parameters = Parameters::kMeasuredAnew;
   EXPECT_EQ(machine.resolve().levels[0].read_per_ns, 600);
-  machine.options.figures = Figures::kMeasured;
+  machine.options.parameters = Parameters::kMeasured;
   EXPECT_EQ(machine.resolve().levels[0].read_per_ns, 600);
   EXPECT_EQ(machine.measurements, 2);
 }
@@ -65,7 +65,7 @@ TEST(MachineModel, MeasuredOnceAndKept) {
 TEST(MachineModel, DefaultsTouchNothing) {
   const Folder folder;
   Machine machine(folder.path());
-  machine.options.figures = Figures::kDefaults;
+  machine.options.parameters = Parameters::kDefaults;
   EXPECT_EQ(text_of(machine.resolve()), text_of(targets::find_target("cpu").info));
   EXPECT_EQ(machine.measurements, 0);
   EXPECT_FALSE(std::filesystem::exists(folder.path()));
@@ -75,7 +75,7 @@ TEST(MachineModel, LevelsAreNeverMeasured) {
   const Folder folder;
   Machine machine(folder.path());
   const TargetInfo v3 = resolve_target("cpu:x86-64-v3", machine.options).info;
-  EXPECT_EQ(v3.figures_from, "defaults of x86-64-v3");
+  EXPECT_EQ(v3.parameters_from, "defaults of x86-64-v3");
   EXPECT_EQ(machine.measurements, 0);
   EXPECT_THROW(resolve_target("cpu:z80", machine.options), UsageError);
 }
@@ -86,7 +86,7 @@ TEST(MachineModel, AFolderThatCannotBeWrittenMeansDefaults) {
   EXPECT_EQ(machine.measurements, 0);
   ASSERT_EQ(machine.notices.size(), 2u);
   EXPECT_NE(machine.notices[0].find("/dev/null"), std::string::npos);
-  machine.options.figures = Figures::kMeasuredAnew;
+  machine.options.parameters = Parameters::kMeasuredAnew;
   EXPECT_EQ(machine.resolve().levels[0].read_per_ns, 200) << "asked for explicitly: measured, not kept";
   EXPECT_NE(machine.notices.back().find("not kept"), std::string::npos);
 }
@@ -145,7 +145,7 @@ TEST(MachineModel, OneOfManyMeasures) {
   for (size_t t = 0; t < results.size(); ++t) {
     threads.emplace_back([&, t] {
       MachineOptions options;
-      options.figures = Figures::kMeasured;
+      options.parameters = Parameters::kMeasured;
       options.folder = folder.path();
       options.measure = [&](const TargetInfo&, const targets::HostCpu&) {
         std::this_thread::sleep_for(std::chrono::milliseconds(50));
@@ -174,9 +174,9 @@ TEST(MachineModel, KeysTellMachinesApart) {
   TargetInfo level = target;
   level.name = "cpu:other";
   EXPECT_NE(machine_key(cpu, level), key);
-  const std::string text = figures_text(plausible(measured_sample(), target), key);
-  EXPECT_TRUE(parse_figures(text, key, target).ok());
-  EXPECT_FALSE(parse_figures(text, machine_key(others[3], target), target).ok());
+  const std::string text = parameters_text(plausible(measured_sample(), target), key);
+  EXPECT_TRUE(parse_parameters(text, key, target).ok());
+  EXPECT_FALSE(parse_parameters(text, machine_key(others[3], target), target).ok());
 }
 
 TEST(MachineModel, NamesThatAreNoTextAreKept) {
@@ -185,7 +185,7 @@ TEST(MachineModel, NamesThatAreNoTextAreKept) {
   const TargetInfo target = targets::find_target("cpu").info;
   TargetInfo info = plausible(measured_sample(), target);
   const std::string key = machine_key(cpu, target);
-  EXPECT_TRUE(parse_figures(figures_text(info, key), key, target).ok());
+  EXPECT_TRUE(parse_parameters(parameters_text(info, key), key, target).ok());
 }
 
 // One variable of the environment for a test's duration.

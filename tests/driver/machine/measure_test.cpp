@@ -1,4 +1,4 @@
-// The micro-benchmarks: that the kernels do what they are timed for, and that this machine's figures make sense.
+// The micro-benchmarks: that the kernels do what they are timed for, and that this machine's parameters make sense.
 #include "driver/machine/measure.h"
 
 #include <gtest/gtest.h>
@@ -153,7 +153,7 @@ TEST(Kernels, FmaAccumulates) {
     EXPECT_EQ(out[i], i % 8 == 0 ? 1 + 0.5F * static_cast<float>(kFmaSteps) : 1.0F);
 }
 
-// Not how fast this machine is, which another one's load decides: that every figure is there and in order.
+// Not how fast this machine is, which another one's load decides: that every parameter is there and in order.
 TEST(Measure, ThisMachine) {
   const TargetInfo defaults = targets::find_target("cpu").info;
   const targets::HostCpu cpu = targets::host_cpu();
@@ -161,7 +161,7 @@ TEST(Measure, ThisMachine) {
   const TargetInfo raw = measure_machine(defaults, cpu);
   const double seconds = static_cast<double>(now_ns() - begin) / 1e9;
   RecordProperty("seconds", std::to_string(seconds));
-  EXPECT_EQ(raw.figures_from, "measured on " + cpu.name);
+  EXPECT_EQ(raw.parameters_from, "measured on " + cpu.name);
   EXPECT_EQ(raw.compute_units, cpu.compute_units);
   ASSERT_GE(raw.levels.size(), 2u);
   EXPECT_EQ(raw.levels.back().name, "DRAM");

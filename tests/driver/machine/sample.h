@@ -1,4 +1,4 @@
-// A machine whose figures are in order, and a folder of its own for each test.
+// A machine whose parameters are in order, and a folder of its own for each test.
 #pragma once
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -11,7 +11,7 @@
 
 namespace tw::driver::machine::test {
 
-/// Figures as measuring gives them for the target "cpu" here; `scale` makes another machine of it.
+/// Machine parameters as measuring gives them for the target "cpu" here; `scale` makes another machine of it.
 inline TargetInfo measured_sample(double scale = 1) {
   TargetInfo info = targets::find_target("cpu").info;
   double rate = 200 * scale, ns = 1.2;
@@ -29,7 +29,7 @@ inline TargetInfo measured_sample(double scale = 1) {
   info.flop_per_ns = info.peaks.back().flop_per_ns;
   info.fork_join_ns = 310;
   info.barrier_ns = 150;
-  info.figures_from = "measured on a sample";
+  info.parameters_from = "measured on a sample";
   return info;
 }
 

@@ -22,7 +22,7 @@ struct TensorData {
   graph::Bytes bytes;
 };
 
-/// Reads the parts of a model that lie in files of their own, below one folder.
+/// Reads the parts of a model that are in files of their own, below one folder.
 class ExternalData {
  public:
   /// `base_directory`: the model's folder; empty: the model may not refer to files. `link_folders`: see

@@ -208,14 +208,14 @@ class Einsum {
     return {contract(a, b, {batch, only_a, only_b, contracted}), result};
   }
 
-  struct Parts {
+  struct LabelSets {
     Labels batch, only_a, only_b, contracted;
   };
 
   int64_t extent(const Operand& x, Label label) const { return e_.shape(x.value)[x.find(label)]; }
 
   // [batch, only_a, contracted] x [batch, contracted, only_b]; an extent of 1 is repeated to its partner's.
-  ValueId contract(const Operand& a, const Operand& b, const Parts& p) {
+  ValueId contract(const Operand& a, const Operand& b, const LabelSets& p) {
     Shape batch, rows, columns, inner;
     const auto common = [&](Label label) {
       const int64_t ea = extent(a, label), eb = extent(b, label);

@@ -8,7 +8,7 @@
 namespace tw::frontend {
 namespace {
 
-constexpr size_t kMaxGatheredTaps = 4;  // more taps are one matrix product instead of a sum of gathers
+constexpr size_t kMaxGatheredSamples = 4;  // more samples are one matrix product instead of a sum of gathers
 
 struct Options {
   std::string mode, coordinates, nearest;
@@ -22,11 +22,11 @@ struct Axis {
   double roi_begin = 0, roi_end = 1;
 };
 
-struct Tap {
+struct Sample {
   int64_t index;
   double weight;
 };
-using Taps = std::vector<Tap>;
+using Samples = std::vector<Sample>;
 
 // The input coordinate of output position `at`, as the ONNX specification of Resize defines it.
 double source_coordinate(const Options& o, const Axis& a, int64_t at) {
@@ -65,34 +65,34 @@ double kernel(const Options& o, double d) {
   return d < 2 ? ((a * d - 5 * a) * d + 8 * a) * d - 4 * a : 0;
 }
 
-Taps taps_at(const Options& o, const Axis& a, int64_t at) {
+Samples samples_at(const Options& o, const Axis& a, int64_t at) {
   const double x = source_coordinate(o, a, at);
   const auto clamp = [&](double i) { return static_cast<int64_t>(std::clamp(i, 0.0, static_cast<double>(a.in - 1))); };
   if (o.mode == "nearest") return {{clamp(nearest(o, x)), 1}};
   // Shrinking with antialias stretches the kernel over all inputs that an output stands for.
   const double stretch = o.antialias ? std::min(a.scale, 1.0) : 1.0;
   const double reach = (o.mode == "linear" ? 1 : 2) / stretch;
-  Taps taps;
+  Samples samples;
   double sum = 0;
   for (double i = std::ceil(x - reach); i <= std::floor(x + reach); ++i) {
     const double weight = kernel(o, (i - x) * stretch);
     const bool outside = i < 0 || i > static_cast<double>(a.in - 1);
     if (weight == 0 || (outside && o.exclude_outside)) continue;
-    taps.push_back({clamp(i), weight});
+    samples.push_back({clamp(i), weight});
     sum += weight;
   }
-  for (Tap& tap : taps) tap.weight /= sum;
-  return taps;
+  for (Sample& sample : samples) sample.weight /= sum;
+  return samples;
 }
 
-ValueId weighted_gathers(Emitter& e, ValueId x, const Axis& a, const std::vector<Taps>& taps, size_t max) {
+ValueId weighted_gathers(Emitter& e, ValueId x, const Axis& a, const std::vector<Samples>& samples, size_t max) {
   const Shape along = along_axis(e.rank(x), a.axis, a.out);
   ValueId sum = graph::kAbsent;
   for (size_t t = 0; t < max; ++t) {
     std::vector<int64_t> indices;
     graph::RefTensor weights = graph::RefTensor::zeros({e.data_type(x), along});
     bool plain = true;
-    for (const Taps& list : taps) {
+    for (const Samples& list : samples) {
       indices.push_back(t < list.size() ? list[t].index : 0);
       const double weight = t < list.size() ? list[t].weight : 0;
       if (weights.is_float()) weights.floats[indices.size() - 1] = weight;
@@ -106,10 +106,10 @@ ValueId weighted_gathers(Emitter& e, ValueId x, const Axis& a, const std::vector
   return sum;
 }
 
-ValueId matrix_resize(Emitter& e, ValueId x, const Axis& a, const std::vector<Taps>& taps) {
+ValueId matrix_resize(Emitter& e, ValueId x, const Axis& a, const std::vector<Samples>& samples) {
   graph::RefTensor matrix = graph::RefTensor::zeros({e.data_type(x), {a.in, a.out}});
   for (int64_t at = 0; at < a.out; ++at) {
-    for (const Tap& tap : taps[at]) matrix.floats[tap.index * a.out + at] += tap.weight;
+    for (const Sample& sample : samples[at]) matrix.floats[sample.index * a.out + at] += sample.weight;
   }
   matrix.round_to_type();
   std::vector<int64_t> perm = sequence(std::ssize(e.shape(x)));
@@ -118,20 +118,21 @@ ValueId matrix_resize(Emitter& e, ValueId x, const Axis& a, const std::vector<Ta
 }
 
 ValueId resize_axis(Emitter& e, ValueId x, const Options& o, const Axis& a) {
-  std::vector<Taps> taps;
+  std::vector<Samples> samples;
   size_t max = 0;
   bool identity = a.in == a.out;
   graph::RefTensor inside = graph::RefTensor::zeros({DataType::boolean(), {a.out}});
   bool all_inside = true;
   for (int64_t at = 0; at < a.out; ++at) {
-    taps.push_back(taps_at(o, a, at));
-    max = std::max(max, taps.back().size());
-    identity = identity && taps.back().size() == 1 && taps.back()[0].index == at;
+    samples.push_back(samples_at(o, a, at));
+    max = std::max(max, samples.back().size());
+    identity = identity && samples.back().size() == 1 && samples.back()[0].index == at;
     const double source = source_coordinate(o, a, at);
     inside.ints[at] = o.coordinates != "tf_crop_and_resize" || (source >= 0 && source <= static_cast<double>(a.in - 1));
     all_inside = all_inside && inside.ints[at] != 0;
   }
-  if (!identity) x = max <= kMaxGatheredTaps ? weighted_gathers(e, x, a, taps, max) : matrix_resize(e, x, a, taps);
+  if (!identity)
+    x = max <= kMaxGatheredSamples ? weighted_gathers(e, x, a, samples, max) : matrix_resize(e, x, a, samples);
   if (all_inside) return x;
   return e.where(e.reshape(e.constant(inside), along_axis(e.rank(x), a.axis, a.out)), x, e.number(x, o.extrapolation));
 }

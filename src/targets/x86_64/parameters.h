@@ -1,5 +1,6 @@
-// Figures of x86-64 cores that are not measured: defaults of the levels, for cross-compiling, and of a few known CPUs,
-// for a build that cannot measure. What `tilewright doctor` shows of the machine at hand is measured (driver/machine).
+// Machine parameters of x86-64 cores that are not measured: defaults of the levels, for cross-compiling, and of a few
+// known CPUs, for a build that cannot measure. What `tilewright doctor` shows of the machine at hand is measured
+// (driver/machine).
 #pragma once
 #include <array>
 #include <string>
@@ -36,9 +37,9 @@ const CpuRow& level_row(std::string_view level);
 /// The row of a known CPU, or null. `family` and `model` as CPUID displays them.
 const CpuRow* known_cpu(int family, int model);
 
-/// Sets the figures of `info` (memory levels, peaks, costs of regions, units, where they come from) to those of `row`,
-/// for vectors up to info.vector_bytes.
-void set_figures(TargetInfo& info, const CpuRow& row, std::string from);
+/// Sets the machine parameters of `info` (memory levels, peaks, costs of regions, units, where they come from) to those
+/// of `row`, for vectors up to info.vector_bytes.
+void set_parameters(TargetInfo& info, const CpuRow& row, std::string from);
 /// Brings what depends on the number of units in line with `units`.
 void set_compute_units(TargetInfo& info, int compute_units, const CpuRow& row);
 

@@ -7,19 +7,21 @@
 namespace tw::construct {
 
 /// Element (chunk * threads + t) * lanes + v of a row of `length` is thread t's.
-struct RowCut {
+struct RowMapping {
   int64_t length = 1;
   int64_t lanes = 1;
   int64_t threads = 1;
 
   int64_t chunks() const;
   bool is_even() const { return length % (threads * lanes) == 0; }
-  /// [rows.., length] of so many dims of rows -> [rows.., threads, chunks, lanes]: a thread's elements lie together.
+  /// [rows.., length] with `rows` dims of rows -> [rows.., threads, chunks, lanes]: a thread's elements are stored
+  /// together.
   Layout layout(size_t rows) const;
   /// The loops of a stage along `row` and, unless it is empty, along `elements`: threads outside, then chunks, vectors.
-  void cut(schedule::Schedule& s, const std::string& stage, const std::string& row, const std::string& elements) const;
+  void map_to_threads(schedule::Schedule& s, const std::string& stage, const std::string& row,
+                      const std::string& elements) const;
   /// Those of a stage in such a layout, whose axes from number `first` on are threads, chunks and lanes.
-  void cut_laid_out(schedule::Schedule& s, const std::string& stage, size_t first) const;
+  void map_axes_to_threads(schedule::Schedule& s, const std::string& stage, size_t first) const;
 
  private:
   void mark(schedule::Schedule& s, const std::string& stage, const std::string& chunk, const std::string& lane) const;

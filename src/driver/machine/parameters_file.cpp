@@ -1,4 +1,4 @@
-#include "driver/machine/figures_file.h"
+#include "driver/machine/parameters_file.h"
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
@@ -14,12 +14,12 @@ using Json = nlohmann::ordered_json;
 namespace tw {
 
 template <typename T>
-constexpr auto kFigures = nullptr;
+constexpr auto kParameters = nullptr;
 template <>
-constexpr auto kFigures<ChunkBandwidth> = std::tuple(std::pair{"chunk_bytes", &ChunkBandwidth::chunk_bytes},
-                                                     std::pair{"bytes_per_ns", &ChunkBandwidth::bytes_per_ns});
+constexpr auto kParameters<ChunkBandwidth> = std::tuple(std::pair{"chunk_bytes", &ChunkBandwidth::chunk_bytes},
+                                                        std::pair{"bytes_per_ns", &ChunkBandwidth::bytes_per_ns});
 template <>
-constexpr auto kFigures<MemoryLevel> = std::tuple(
+constexpr auto kParameters<MemoryLevel> = std::tuple(
     std::pair{"name", &MemoryLevel::name}, std::pair{"capacity_bytes", &MemoryLevel::capacity_bytes},
     std::pair{"line_bytes", &MemoryLevel::line_bytes}, std::pair{"ways", &MemoryLevel::ways},
     std::pair{"shared", &MemoryLevel::shared}, std::pair{"latency_ns", &MemoryLevel::latency_ns},
@@ -27,29 +27,30 @@ constexpr auto kFigures<MemoryLevel> = std::tuple(
     std::pair{"copy_per_ns", &MemoryLevel::copy_per_ns}, std::pair{"all_per_ns", &MemoryLevel::all_per_ns},
     std::pair{"chunks", &MemoryLevel::chunks});
 template <>
-constexpr auto kFigures<VectorPeak> = std::tuple(std::pair{"vector_bytes", &VectorPeak::vector_bytes},
-                                                 std::pair{"flop_per_ns", &VectorPeak::flop_per_ns},
-                                                 std::pair{"all_flop_per_ns", &VectorPeak::all_flop_per_ns},
-                                                 std::pair{"clock_ghz", &VectorPeak::clock_ghz});
+constexpr auto kParameters<VectorPeak> = std::tuple(std::pair{"vector_bytes", &VectorPeak::vector_bytes},
+                                                    std::pair{"flop_per_ns", &VectorPeak::flop_per_ns},
+                                                    std::pair{"all_flop_per_ns", &VectorPeak::all_flop_per_ns},
+                                                    std::pair{"clock_ghz", &VectorPeak::clock_ghz});
 template <>
-constexpr auto kFigures<TargetInfo> = std::tuple(std::pair{"from", &TargetInfo::figures_from},
-                                                 std::pair{"peaks", &TargetInfo::peaks},
-                                                 std::pair{"fork_join_ns", &TargetInfo::fork_join_ns},
-                                                 std::pair{"barrier_ns", &TargetInfo::barrier_ns},
-                                                 std::pair{"levels", &TargetInfo::levels});
+constexpr auto kParameters<TargetInfo> = std::tuple(std::pair{"from", &TargetInfo::parameters_from},
+                                                    std::pair{"peaks", &TargetInfo::peaks},
+                                                    std::pair{"fork_join_ns", &TargetInfo::fork_join_ns},
+                                                    std::pair{"barrier_ns", &TargetInfo::barrier_ns},
+                                                    std::pair{"levels", &TargetInfo::levels});
 
 template <typename T>
-concept Described = !std::is_null_pointer_v<std::remove_cv_t<decltype(kFigures<T>)>>;
+concept Described = !std::is_null_pointer_v<std::remove_cv_t<decltype(kParameters<T>)>>;
 
 template <Described T>
 static void to_json(Json& json, const T& object) {
-  std::apply([&](const auto&... figure) { ((json[figure.first] = object.*figure.second), ...); }, kFigures<T>);
+  std::apply([&](const auto&... parameter) { ((json[parameter.first] = object.*parameter.second), ...); },
+             kParameters<T>);
 }
 
 template <Described T>
 static void from_json(const Json& json, T& object) {
-  const auto read = [&](const auto& figure) { json.at(figure.first).get_to(object.*figure.second); };
-  std::apply([&](const auto&... figure) { (read(figure), ...); }, kFigures<T>);
+  const auto read = [&](const auto& parameter) { json.at(parameter.first).get_to(object.*parameter.second); };
+  std::apply([&](const auto&... parameter) { (read(parameter), ...); }, kParameters<T>);
 }
 
 }  // namespace tw
@@ -70,7 +71,7 @@ bool capacities_rise(const TargetInfo& info) {
 
 }  // namespace
 
-std::string figures_folder(const MachineOptions& options) {
+std::string parameters_folder(const MachineOptions& options) {
   return options.folder.empty() ? cache_folder() : options.folder;
 }
 
@@ -89,21 +90,21 @@ std::string machine_key(const targets::HostCpu& cpu, const TargetInfo& target) {
   return key.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
-std::string figures_text(const TargetInfo& info, const std::string& key) {
+std::string parameters_text(const TargetInfo& info, const std::string& key) {
   const Json document = {{"schema", kSchema}, {"machine", Json::parse(key)}, {"figures", info}};
   return document.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
-Result<TargetInfo> parse_figures(const std::string& text, const std::string& key, const TargetInfo& defaults) {
+Result<TargetInfo> parse_parameters(const std::string& text, const std::string& key, const TargetInfo& defaults) {
   try {
     const Json document = Json::parse(text);
     if (document.at("machine") != Json::parse(key)) return declined("it is of another machine or version");
     TargetInfo info = defaults;
     document.at("figures").get_to(info);
     if (!info.peaks.empty()) info.flop_per_ns = info.peaks.back().flop_per_ns;
-    if (figures_text(info, key) != text) return declined("it is not as Tilewright writes it");
+    if (parameters_text(info, key) != text) return declined("it is not as Tilewright writes it");
     if (info.peaks.empty() || !capacities_rise(info)) return declined("its levels or peaks are wrong");
-    if (figures_text(plausible(info, defaults), key) != text) return declined("a figure is out of its bounds");
+    if (parameters_text(plausible(info, defaults), key) != text) return declined("a parameter is out of its bounds");
     return info;
   } catch (const Json::exception& error) {
     return declined("{}", error.what());
@@ -125,7 +126,8 @@ Result<TargetInfo> with_machine_line(const TargetInfo& target, const std::string
     const Json flat = document.flatten();
     const bool is_negative = std::ranges::any_of(flat, [](const Json& j) { return j.is_number() && !(j >= 0.0); });
     if (machine_line(info) != line) return declined("it is not as Tilewright writes it");
-    if (is_negative || info.compute_units < 1 || !capacities_rise(info)) return declined("its figures are wrong");
+    if (is_negative || info.compute_units < 1 || !capacities_rise(info))
+      return declined("its machine parameters are wrong");
     return info;
   } catch (const Json::exception& error) {
     return declined("{}", error.what());

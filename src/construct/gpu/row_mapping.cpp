@@ -1,4 +1,4 @@
-#include "construct/gpu/row_cut.h"
+#include "construct/gpu/row_mapping.h"
 
 #include <fmt/format.h>
 
@@ -8,17 +8,17 @@
 
 namespace tw::construct {
 
-int64_t RowCut::chunks() const { return ceil_div(length, threads * lanes); }
+int64_t RowMapping::chunks() const { return ceil_div(length, threads * lanes); }
 
-Layout RowCut::layout(size_t rows) const {
+Layout RowMapping::layout(size_t rows) const {
   std::vector<int64_t> order(rows + 3);
   std::iota(order.begin(), order.end(), 0);
   std::swap(order[rows], order[rows + 1]);
   return Layout().split(static_cast<int>(rows), {chunks(), threads, lanes}).reorder(std::move(order));
 }
 
-void RowCut::cut(schedule::Schedule& s, const std::string& stage, const std::string& row,
-                 const std::string& elements) const {
+void RowMapping::map_to_threads(schedule::Schedule& s, const std::string& stage, const std::string& row,
+                                const std::string& elements) const {
   if (!elements.empty()) {
     s.split(stage, elements, lanes > 1 ? std::vector<int64_t>{threads, lanes} : std::vector<int64_t>{threads});
     s.reorder(stage, {row, elements + ".1", elements + ".0"});
@@ -29,14 +29,14 @@ void RowCut::cut(schedule::Schedule& s, const std::string& stage, const std::str
   mark(s, stage, elements + ".0", elements + ".2");
 }
 
-void RowCut::cut_laid_out(schedule::Schedule& s, const std::string& stage, size_t first) const {
+void RowMapping::map_axes_to_threads(schedule::Schedule& s, const std::string& stage, size_t first) const {
   const auto axis = [&](size_t d) { return fmt::format("i{}", first + d); };
   s.threads(stage, axis(0));
   mark(s, stage, axis(1), axis(2));
 }
 
-void RowCut::mark(schedule::Schedule& s, const std::string& stage, const std::string& chunk,
-                  const std::string& lane) const {
+void RowMapping::mark(schedule::Schedule& s, const std::string& stage, const std::string& chunk,
+                      const std::string& lane) const {
   constexpr int64_t kMaxUnrolled = 16;
   if (chunks() <= kMaxUnrolled) s.unroll(stage, chunk);
   if (lanes > 1) s.vectorize(stage, lane);

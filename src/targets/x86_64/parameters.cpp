@@ -3,7 +3,7 @@
 // 1Ah. Rows that say "measured" come from this project's own micro-benchmarks on a virtual machine with such a CPU; the
 // other rows take four fifths of the bytes a cycle of the manual in L1, two thirds in L2 and the measured rows' beyond,
 // at a clock that a busy server of that kind holds. They only have to rank schedules until the machine is measured.
-#include "targets/x86_64/figures.h"
+#include "targets/x86_64/parameters.h"
 
 #include <algorithm>
 
@@ -16,8 +16,8 @@ constexpr int64_t kKiB = 1024;
 constexpr int64_t kMiB = 1024 * kKiB;
 constexpr int64_t kGiB = 1024 * kMiB;
 
-// Levels: conservative figures of current server cores, eight of them with 16 MiB of L3 and 16 GiB. v3 is the measured
-// Zen 3, v4 the measured Cascade Lake, both with less of what is shared.
+// Levels: conservative parameters of current server cores, eight of them with 16 MiB of L3 and 16 GiB. v3 is the
+// measured Zen 3, v4 the measured Cascade Lake, both with less of what is shared.
 constexpr int kDefaultCores = 8;
 
 constexpr CpuRow cpu(std::string_view name, const CoreRow& core, const LevelRow& l1, const LevelRow& l2,
@@ -114,8 +114,8 @@ const CpuRow* known_cpu(int family, int model) {
   return known == std::end(kKnownCpus) ? nullptr : &known->row;
 }
 
-void set_figures(TargetInfo& info, const CpuRow& row, std::string from) {
-  info.figures_from = std::move(from);
+void set_parameters(TargetInfo& info, const CpuRow& row, std::string from) {
+  info.parameters_from = std::move(from);
   info.peaks.clear();
   for (size_t w = 0; w < row.core.flop_per_ns.size(); ++w) {
     const int bytes = 16 << w;

@@ -1,5 +1,5 @@
-// Figures that are not measured: complete, in order, and for the levels the same on every machine.
-#include "targets/x86_64/figures.h"
+// Machine parameters that are not measured: complete, in order, and for the levels the same on every machine.
+#include "targets/x86_64/parameters.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -16,7 +16,7 @@ namespace tw::targets {
 namespace {
 
 void expect_usable(const TargetInfo& info) {
-  SCOPED_TRACE(info.figures_from);
+  SCOPED_TRACE(info.parameters_from);
   ASSERT_GE(info.levels.size(), 2u);
   EXPECT_EQ(info.levels.back().name, "DRAM");
   ASSERT_FALSE(info.peaks.empty());
@@ -48,18 +48,18 @@ void expect_usable(const TargetInfo& info) {
   }
 }
 
-TEST(Figures, LevelsHaveAll) {
+TEST(MachineParameters, LevelsHaveAll) {
   for (const TargetInfo& info : x86_64_levels()) expect_usable(info);
 }
 
-TEST(Figures, LevelsDoNotDependOnTheMachine) {
+TEST(MachineParameters, LevelsDoNotDependOnTheMachine) {
   const TargetInfo v3 = find_target("cpu:x86-64-v3").info;
   EXPECT_EQ(v3.compute_units, 8);
   EXPECT_EQ(v3.levels[0].capacity_bytes, 32 * 1024);
   EXPECT_EQ(v3.levels[1].capacity_bytes, 512 * 1024);
   EXPECT_EQ(v3.levels[2].capacity_bytes, 16 * 1024 * 1024);
   EXPECT_EQ(v3.levels[3].capacity_bytes, int64_t{16} << 30);
-  EXPECT_EQ(v3.figures_from, "defaults of x86-64-v3");
+  EXPECT_EQ(v3.parameters_from, "defaults of x86-64-v3");
   EXPECT_EQ(find_target("cpu:x86-64-v4").info.compute_units, 8);
 }
 
@@ -90,7 +90,7 @@ TEST(Targets, TheHostsExtensionsAreThoseItHas) {
   EXPECT_EQ(find_target(host.name).info.features, host.features);
 }
 
-TEST(Figures, KnownCpusHaveAll) {
+TEST(MachineParameters, KnownCpusHaveAll) {
   // Cascade Lake, Sapphire Rapids, Milan, Genoa, Turin.
   const std::pair<int, int> cpus[] = {{6, 0x55}, {6, 0x8f}, {25, 0x01}, {25, 0x11}, {26, 0x02}};
   for (const auto& [family, model] : cpus) {
@@ -98,13 +98,13 @@ TEST(Figures, KnownCpusHaveAll) {
     ASSERT_NE(row, nullptr) << family << ' ' << model;
     TargetInfo info;
     info.vector_bytes = row->core.flop_per_ns[2] > 0 ? 64 : 32;
-    set_figures(info, *row, std::string(row->name));
+    set_parameters(info, *row, std::string(row->name));
     expect_usable(info);
   }
   EXPECT_EQ(known_cpu(6, 0x3f), nullptr);
 }
 
-TEST(Figures, TheHostIsComplete) {
+TEST(MachineParameters, TheHostIsComplete) {
   const TargetInfo host = find_target("cpu").info;
   expect_usable(host);
   EXPECT_EQ(host.compute_units, host_cpu().compute_units);

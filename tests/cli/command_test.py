@@ -501,7 +501,7 @@ class Artefacts(Case):
         self.assertIn("sm_90a", self.succeeds("inspect", "gpu.tw").stdout)
         self.fails(ARTEFACT, ["explain", "gpu.tw"], "gpu.tw", "NVIDIA")
         text = self.succeeds("explain", "gpu.tw", "--no-run", "--entry", "main").stdout
-        self.assertIn("code for sm_90a; bounds from figures defaults of sm_90a", text)
+        self.assertIn("code for sm_90a; bounds from machine parameters (defaults of sm_90a)", text)
         self.assertIn("not cutlass:", text)
         self.fails(USAGE, ["explain", "gpu.tw", "--no-run", "--entry", "other"], "'other'", "main")
         self.check_reasons("gpu.tw")

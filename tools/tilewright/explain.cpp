@@ -184,9 +184,9 @@ int explain(const GlobalOptions& global, const VerbOptions& options) {
   const bool gpu = artefact.manifest().kind() == format::TargetKind::kCuda;
   const artefact::Explained run =
       gpu && options.no_run ? find_entry(artefact.manifest(), options) : run_entry(model, options);
-  const driver::machine::MachineOptions figures = measured_parameters();
-  targets::Target target = driver::machine::resolve_target(gpu ? "cuda:" + run.level : "cpu", figures);
-  target.info.device = driver::machine::find_device(target.info, figures).rates;
+  const driver::machine::MachineOptions parameters = measured_parameters();
+  targets::Target target = driver::machine::resolve_target(gpu ? "cuda:" + run.level : "cpu", parameters);
+  target.info.device = driver::machine::find_device(target.info, parameters).rates;
   artefact::EntryReport report = artefact::explain_entry(model.artefact, run, target);
   keep_wanted(report, options);
   const std::vector<artefact::GroupReport>& reports = report.groups;
@@ -202,8 +202,8 @@ int explain(const GlobalOptions& global, const VerbOptions& options) {
     return kOk;
   }
   const std::string by = gpu ? "" : fmt::format("{} thread{}; ", run.threads, run.threads == 1 ? "" : "s");
-  say(global, fmt::format("{} groups, slowest first; code for {}; {}bounds from figures {}", reports.size(), run.level,
-                          by, target.info.parameters_from));
+  say(global, fmt::format("{} groups, slowest first; code for {}; {}bounds from machine parameters ({})",
+                          reports.size(), run.level, by, target.info.parameters_from));
   for (const artefact::GroupReport& r : reports) print_group(global, r);
   if (options.why) print_why(global, report);
   return kOk;

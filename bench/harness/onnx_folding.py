@@ -7,12 +7,24 @@ from onnx.reference import ReferenceEvaluator
 
 
 def fold_constants(model):
-    """A copy of the model without nodes whose results are known beforehand: those are initializers."""
+    """A copy of the model without nodes whose results are known beforehand: those are initializers. Convolutions say
+    their kernel_shape, which a model may leave to the shape of the weights."""
     while True:
         count = len(model.graph.node)
         model = _without_known_nodes(onnx.shape_inference.infer_shapes(model, data_prop=True))
         if len(model.graph.node) == count:
-            return model
+            return _with_kernel_shapes(model)
+
+
+def _with_kernel_shapes(model):
+    """`model`, changed."""
+    graph = model.graph
+    extents = {t.name: list(t.dims) for t in graph.initializer}
+    extents.update({v.name: [d.dim_value for d in v.type.tensor_type.shape.dim] for v in [*graph.input, *graph.value_info]})
+    for node in graph.node:
+        if node.op_type in ("Conv", "ConvTranspose") and all(a.name != "kernel_shape" for a in node.attribute):
+            node.attribute.append(helper.make_attribute("kernel_shape", extents[node.input[1]][2:]))
+    return model
 
 
 def _without_known_nodes(model):

@@ -102,6 +102,15 @@ class Models(unittest.TestCase):
         for got, want in zip(self.outputs(folded, feeds), self.outputs(model, feeds), strict=True):
             np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-6)
 
+    def test_convolutions_say_their_kernel_shape(self):
+        weight = onnx.numpy_helper.from_array(np.ones((4, 3, 3, 1), np.float32), "w")
+        value = onnx.helper.make_tensor_value_info
+        model = onnx.helper.make_model(onnx.helper.make_graph(
+            [onnx.helper.make_node("Conv", ["x", "w"], ["y"])], "one", [value("x", 1, [1, 3, 7, 7])],
+            [value("y", 1, [1, 4, 5, 7])], [weight]))
+        [conv] = onnx_folding.fold_constants(model).graph.node
+        self.assertEqual([list(a.ints) for a in conv.attribute if a.name == "kernel_shape"], [[3, 1]])
+
     def test_peers_compute_what_exporters_write(self):
         path = self.exported()
         job = {"model": str(path), "feeds": str(path.with_suffix(".npz")), "dtype": "f32", "device": "cpu"}

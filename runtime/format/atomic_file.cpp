@@ -46,13 +46,15 @@ class TemporaryFile {
     if (!renamed_) unlink(path_.c_str());
   }
 
-  void write(Bytes bytes) {
+  void write(uint64_t at, Bytes bytes) {
     while (!bytes.empty()) {
       // Linux writes at most 2 GiB - 4 KiB at once.
-      const ssize_t written = ::write(fd_, bytes.data(), std::min<size_t>(bytes.size(), size_t{1} << 30));
+      const size_t count = std::min<size_t>(bytes.size(), size_t{1} << 30);
+      const ssize_t written = pwrite(fd_, bytes.data(), count, static_cast<off_t>(at));
       if (written < 0 && errno == EINTR) continue;
       if (written < 0) fail_errno(errno, "cannot write '" + path_ + "'");
       bytes = bytes.subspan(static_cast<size_t>(written));
+      at += static_cast<uint64_t>(written);
     }
   }
 
@@ -113,7 +115,7 @@ void write_file_atomically(const std::string& path, const std::function<void(con
   }
   if (durability == Durability::kSynced) remove_abandoned_files(directory);
   TemporaryFile file(directory, base);
-  produce([&](Bytes bytes) { file.write(bytes); });
+  produce([&](uint64_t at, Bytes bytes) { file.write(at, bytes); });
   file.rename_to(path, durability);
   if (durability == Durability::kSynced) sync_directory(directory);
 }
@@ -134,7 +136,7 @@ int64_t remove_abandoned_files(const std::string& directory) {
 
 void write_file_atomically(const std::string& path, Bytes bytes, Durability durability) {
   write_file_atomically(
-      path, [&](const PutBytes& put) { put(bytes); }, durability);
+      path, [&](const PutBytes& put) { put(0, bytes); }, durability);
 }
 
 }  // namespace tw::format

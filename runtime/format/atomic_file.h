@@ -7,7 +7,8 @@
 
 namespace tw::format {
 
-using PutBytes = std::function<void(Bytes)>;
+/// Writes bytes at a place of the file, in any order; what lies between is zeros.
+using PutBytes = std::function<void(uint64_t at, Bytes bytes)>;
 
 enum class Durability : uint8_t {
   kSynced,  // a crash of the machine leaves the old file or the new one

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <future>
 
 #include "runtime/format/atomic_file.h"
 #include "runtime/format/container.h"
@@ -36,56 +37,72 @@ std::vector<Section> collect(const std::string& json, const std::vector<Section>
   return all;
 }
 
-/// Header and section table, padded to the first section.
-std::vector<uint8_t> make_header(const std::vector<Section>& sections) {
-  const size_t table_end = kTableAt + sections.size() * kRowBytes;
-  std::vector<uint8_t> header(align_up(table_end), 0);
-  uint64_t end = table_end;
+uint64_t table_end(const std::vector<Section>& sections) { return kTableAt + sections.size() * kRowBytes; }
+
+/// Where each section begins, and the size of the file.
+std::vector<uint64_t> offsets_of(const std::vector<Section>& sections) {
+  std::vector<uint64_t> offsets;
+  uint64_t end = table_end(sections);
+  for (const Section& section : sections) {
+    offsets.push_back(align_up(end));
+    end = offsets.back() + section.bytes.size();
+  }
+  offsets.push_back(end);
+  return offsets;
+}
+
+std::vector<Hash> hashes_of(const std::vector<Section>& sections) {
+  std::vector<Hash> hashes;
+  for (const Section& section : sections) hashes.push_back(blake3({section.bytes}));
+  return hashes;
+}
+
+/// Header and section table.
+std::vector<uint8_t> make_header(const std::vector<Section>& sections, const std::vector<uint64_t>& offsets,
+                                 const std::vector<Hash>& hashes) {
+  std::vector<uint8_t> header(table_end(sections), 0);
   for (size_t i = 0; i < sections.size(); ++i) {
-    const Section& section = sections[i];
+    const std::string& name = sections[i].name;
     const size_t row = kTableAt + i * kRowBytes;
-    const uint64_t offset = align_up(end);
-    std::copy(section.name.begin(), section.name.end(), header.begin() + static_cast<std::ptrdiff_t>(row));
-    store<uint64_t>(header, row + kRowOffsetAt, offset);
-    store<uint64_t>(header, row + kRowSizeAt, section.bytes.size());
-    store(header, row + kRowHashAt, blake3({section.bytes}));
-    end = offset + section.bytes.size();
+    std::copy(name.begin(), name.end(), header.begin() + static_cast<std::ptrdiff_t>(row));
+    store<uint64_t>(header, row + kRowOffsetAt, offsets[i]);
+    store<uint64_t>(header, row + kRowSizeAt, sections[i].bytes.size());
+    store(header, row + kRowHashAt, hashes[i]);
   }
   store(header, 0, kMagic);
   store<uint32_t>(header, kVersionAt, kFormatVersion);
   store<uint32_t>(header, kSectionCountAt, static_cast<uint32_t>(sections.size()));
-  store<uint64_t>(header, kFileSizeAt, end);
+  store<uint64_t>(header, kFileSizeAt, offsets.back());
   const Bytes bytes = header;
-  store(header, kRootHashAt, blake3({bytes.first(kHashedHeaderBytes), bytes.subspan(kTableAt, table_end - kTableAt)}));
+  store(header, kRootHashAt, blake3({bytes.first(kHashedHeaderBytes), bytes.subspan(kTableAt)}));
   return header;
 }
 
-/// Calls put(bytes) for consecutive pieces of the file.
-template <typename Put>
-void emit(const Manifest& manifest, const std::vector<Section>& sections, Put put) {
-  static constexpr std::array<uint8_t, kSectionAlignment> kZeros{};
-  const std::string json = to_json(manifest);
-  const std::vector<Section> all = collect(json, sections);
-  const std::vector<uint8_t> header = make_header(all);
-  put(Bytes(header));
-  uint64_t at = header.size();
-  for (const Section& section : all) {
-    put(Bytes(kZeros).first(align_up(at) - at));
-    put(section.bytes);
-    at = align_up(at) + section.bytes.size();
-  }
+/// Calls put(place, bytes) for all of the file that is not zeros. The header comes last: hashes are made while sections
+/// are written.
+void emit(const std::vector<Section>& all, const std::vector<uint64_t>& offsets, const PutBytes& put) {
+  std::future<std::vector<Hash>> hashes = std::async([&] { return hashes_of(all); });
+  for (size_t i = 0; i < all.size(); ++i) put(offsets[i], all[i].bytes);
+  put(0, make_header(all, offsets, hashes.get()));
 }
 
 }  // namespace
 
 std::vector<uint8_t> serialize_artefact(const Manifest& manifest, const std::vector<Section>& sections) {
-  std::vector<uint8_t> file;
-  emit(manifest, sections, [&](Bytes bytes) { file.insert(file.end(), bytes.begin(), bytes.end()); });
+  const std::string json = to_json(manifest);
+  const std::vector<Section> all = collect(json, sections);
+  const std::vector<uint64_t> offsets = offsets_of(all);
+  std::vector<uint8_t> file(offsets.back());
+  emit(all, offsets, [&](uint64_t at, Bytes bytes) {
+    std::copy(bytes.begin(), bytes.end(), file.begin() + static_cast<std::ptrdiff_t>(at));
+  });
   return file;
 }
 
 void write_artefact(const std::string& path, const Manifest& manifest, const std::vector<Section>& sections) {
-  write_file_atomically(path, [&](const PutBytes& put) { emit(manifest, sections, put); });
+  const std::string json = to_json(manifest);
+  const std::vector<Section> all = collect(json, sections);
+  write_file_atomically(path, [&](const PutBytes& put) { emit(all, offsets_of(all), put); });
 }
 
 }  // namespace tw::format

@@ -87,9 +87,13 @@ void write_safetensors(const std::string& path, std::vector<NamedTensor> tensors
   header.append((kAlignment - header.size() % kAlignment) % kAlignment, ' ');
   const uint64_t size = header.size();
   write_file_atomically(path, [&](const PutBytes& put) {
-    put({reinterpret_cast<const uint8_t*>(&size), sizeof(size)});
-    put(bytes_of(header));
-    for (const NamedTensor& tensor : tensors) put(tensor.bytes);
+    put(0, {reinterpret_cast<const uint8_t*>(&size), sizeof(size)});
+    put(sizeof(size), bytes_of(header));
+    uint64_t at = sizeof(size) + size;
+    for (const NamedTensor& tensor : tensors) {
+      put(at, tensor.bytes);
+      at += tensor.bytes.size();
+    }
   });
 }
 

@@ -37,7 +37,7 @@ class AtomicFile : public testing::Test {
 
   static void write(const std::string& path, const std::string& text) {
     format::write_file_atomically(path, [&](const format::PutBytes& put) {
-      for (const char& c : text) put(Bytes(reinterpret_cast<const uint8_t*>(&c), 1));
+      for (size_t i = text.size(); i-- > 0;) put(i, format::bytes_of(text).subspan(i, 1));
     });
   }
   static ErrorCode code_of(const std::function<void()>& body) {
@@ -60,11 +60,19 @@ TEST_F(AtomicFile, WritesAndReplaces) {
   EXPECT_EQ(files(), 1u);
 }
 
+TEST_F(AtomicFile, WhatIsNotWrittenIsZeros) {
+  format::write_file_atomically(path(), [](const format::PutBytes& put) {
+    put(9, format::bytes_of(std::string("end")));
+    put(0, format::bytes_of(std::string("begin")));
+  });
+  EXPECT_EQ(content(), std::string("begin\0\0\0\0end", 12));
+}
+
 TEST_F(AtomicFile, AnErrorOfTheProducerKeepsTheOldFile) {
   write(path(), "old");
   EXPECT_THROW(format::write_file_atomically(path(),
                                              [](const format::PutBytes& put) {
-                                               put(Bytes());
+                                               put(0, Bytes());
                                                throw std::runtime_error("stop");
                                              }),
                std::runtime_error);

@@ -19,17 +19,18 @@ namespace {
 using schedule::Chain;
 
 constexpr int64_t kInstructionRows = 16, kInstructionColumns = 8;
-constexpr int64_t kMaxColumns = 16;      // instructions of a warp: their accumulators are half of its registers
-constexpr int64_t kMaxSums = 128;        // accumulators of a thread
-constexpr int64_t kMaxLanes = 4;         // elements of a row an access
-constexpr int64_t kMaxKept = 64;         // elements of a row in a thread's registers
-constexpr double kTileCycles = 6000;     // copies and barriers of a tile
+constexpr int64_t kMaxColumns = 16;  // instructions of a warp: their accumulators are half of its registers
+constexpr int64_t kMaxSums = 128;    // accumulators of a thread
+constexpr int64_t kMaxLanes = 4;     // elements of a row an access
+constexpr int64_t kMaxKept = 64;     // elements of a row in a thread's registers
+// Of a tile: its launch, and bytes a cycle of the second operands; and the barriers of a block of rows.
+constexpr double kTileCycles = 1500, kFetchBytes = 24, kBlockCycles = 1500;
 constexpr double kElementCycles = 0.08;  // SM cycles an element between the products
 constexpr double kProductCycles = 1.0 / 512;
 
-// Rows of a tile, and its warps.
+// Rows that a tile computes at a time, its warps, and how many times it does: once it has the second operands.
 struct TileShape {
-  int64_t rows, warps;
+  int64_t rows, warps, blocks = 1;
 };
 constexpr std::array<TileShape, 7> kShapes = {{{16, 4}, {32, 4}, {64, 4}, {16, 8}, {32, 8}, {64, 8}, {128, 8}}};
 
@@ -88,14 +89,16 @@ class ChainKernel {
   }
 
   double predicted_ns() const {
-    const int64_t tiles = values_.batch * ceil_div(values_.m, shape_.rows);
+    const int64_t tiles = values_.batch * ceil_div(values_.m, shape_.rows * shape_.blocks);
     const int64_t at_once = std::max<int64_t>(1, target_.levels.front().capacity_bytes / shared_bytes());
     const auto waves = static_cast<double>(ceil_div(tiles, target_.compute_units * at_once));
     const auto together = static_cast<double>(std::min(at_once, ceil_div(tiles, target_.compute_units)));
     const auto elements = static_cast<double>(shape_.rows * scores_.n);
     const double work = elements * (kElementCycles + static_cast<double>(scores_.k + values_.n) * kProductCycles);
     const double of_few = 8.0 / static_cast<double>(shape_.warps);  // a tile alone: its warps wait for themselves
-    return waves * (kTileCycles + std::max(together, of_few) * work) / kCyclesPerNs;
+    const auto blocks = static_cast<double>(shape_.blocks);
+    const double fetched = static_cast<double>(half() * padded_ * (scores_tile_.tile_k + values_.n)) / kFetchBytes;
+    return waves * (kTileCycles + fetched + blocks * (kBlockCycles + std::max(together, of_few) * work)) / kCyclesPerNs;
   }
 
   void schedule(Construction& out) {
@@ -115,13 +118,13 @@ class ChainKernel {
     const std::string& between = chain_.segments[0].output();
     attach(between, loop::Scope::kStack, kBankBytes / chain_.program.tensor(between).type.bytes());
     scores.attach_sums(between, scores.tile_output().back());
-    for (const Side side : {Side::kLeft, Side::kRight})
-      scores.attach_operand(side, output(), fetch_loop_, scores_tile_.tile_k);
+    scores.attach_operand(Side::kLeft, output(), fetches_all_rows() ? fetch_loop_ : block_loop_, scores_tile_.tile_k);
+    scores.attach_operand(Side::kRight, output(), fetch_loop_, scores_tile_.tile_k);
     values.attach_operand(Side::kRight, output(), fetch_loop_, padded_);
     out.predicted_ns = predicted_ns();
-    out.trace = {fmt::format("tiles of {} rows by {} threads, {} elements of a row kept in {}, {} bytes shared",
-                             shape_.rows, threads(), scores_.n, in_registers_ ? "registers" : "shared memory",
-                             shared_bytes())};
+    out.trace = {fmt::format("tiles of {} x {} rows by {} threads, {} elements of a row kept in {}, {} bytes shared",
+                             shape_.blocks, shape_.rows, threads(), scores_.n,
+                             in_registers_ ? "registers" : "shared memory", shared_bytes())};
   }
 
  private:
@@ -133,15 +136,26 @@ class ChainKernel {
   bool is_kept(const te::Compute& c) const { return in_registers_ && has_elements(c) && c.name() != rows_.outputs[0]; }
   static std::string axis(size_t d) { return fmt::format("i{}", d); }
 
-  int64_t shared_bytes() const { return schedule::tile_bytes(chain_, shape_.rows, shape_.warps); }
+  int64_t half() const { return values_.product.match.a.type().bytes(); }
+  // The left operand of the first product, of all blocks at once where it fits: each block would wait for its own.
+  int64_t other_rows_bytes() const {
+    return (shape_.blocks - 1) * shape_.rows * (scores_tile_.tile_k * half() + kBankBytes);
+  }
+  int64_t block_bytes() const { return schedule::tile_bytes(chain_, shape_.rows, shape_.warps); }
+  bool fetches_all_rows() const { return block_bytes() + other_rows_bytes() <= target_.levels.front().capacity_bytes; }
+  int64_t shared_bytes() const { return block_bytes() + (fetches_all_rows() ? other_rows_bytes() : 0); }
 
-  // Tiles of rows; in each one turn of a loop that fetches the operands, in it one in which everything is computed.
+  // Tiles of rows; in each one turn of a loop that fetches the second operands, in it a turn for each block of rows, in
+  // that one in which everything is computed.
   void tile_output(ProductLoops& values) {
     std::vector<std::string> tiles = values.tile_output();
     loop_ = tiles.back();
     tiles.pop_back();
-    s_->split(output(), tiles.back(), {1});
+    std::vector<int64_t> turns = {1};
+    if (shape_.blocks > 1) turns.push_back(shape_.blocks);
+    s_->split(output(), tiles.back(), turns);
     fetch_loop_ = tiles.back() + ".1";
+    block_loop_ = tiles.back() + fmt::format(".{}", turns.size());
     tiles.back() += ".0";
     s_->parallel(output(), tiles).pipeline(output(), fetch_loop_, 2);
   }
@@ -179,7 +193,7 @@ class ChainKernel {
   int64_t padded_;  // K of the second product, padded
   RowMapping row_;
   bool in_registers_;  // what is computed of each element, where other stages read it
-  std::string loop_, fetch_loop_;
+  std::string loop_, block_loop_, fetch_loop_;
   schedule::Schedule* s_ = nullptr;
 };
 
@@ -194,11 +208,15 @@ Result<Candidates> construct_gpu_chain(const GroupTask& task, const TargetInfo& 
   const Link scores(schedule::segment_program(chain->program, chain->segments[0]), chain->segments[0].sum);
   const Link values(chain->program, chain->last);
   Candidates candidates;
-  for (const TileShape& shape : kShapes) {
-    ChainKernel kernel(*chain, scores, values, shape, target);
-    if (!kernel.fits()) continue;
-    candidates.push_back(base);
-    kernel.schedule(candidates.back());
+  for (TileShape shape : kShapes) {
+    const int64_t all = ceil_div(values.m, shape.rows);
+    for (shape.blocks = 1; shape.blocks <= std::min(all, schedule::kMaxRowBlocks); ++shape.blocks) {
+      if (all % shape.blocks != 0) continue;  // the last tile has as many
+      ChainKernel kernel(*chain, scores, values, shape, target);
+      if (!kernel.fits()) continue;
+      candidates.push_back(base);
+      kernel.schedule(candidates.back());
+    }
   }
   if (candidates.empty()) return declined("no tile of rows fits shared memory");
   return best_distinct(std::move(candidates));

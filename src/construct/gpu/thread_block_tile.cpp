@@ -157,14 +157,14 @@ int64_t tiles_of(const ThreadBlockTile& tile, const GemmProblem& p) {
          ceil_div(p.n, ThreadBlockTile::extent(tile.columns));
 }
 
-// K of a k-block, between two loads: the most that do not add more than an eighth of zeros. Warp groups read lines of
+// K of a k-block, between two loads: the most that do not add more than a sixth of zeros. Warp groups read lines of
 // 128 bytes.
 int64_t tile_k_of(const GemmProblem& problem, const ThreadBlockTile& tile) {
   constexpr int64_t kLineBytes = 128, kMaxThreadTileK = 32;
   const int64_t max = tile.by_matrix() ? kLineBytes / problem.bytes : kMaxThreadTileK;
   if (tile.multiplier == Multiplier::kWarpGroup) return max;
   for (int64_t block = max; block > kMatrixSteps; block -= kMatrixSteps) {
-    if (8 * ceil_div(problem.k, block) * block <= 9 * problem.k) return block;
+    if (6 * ceil_div(problem.k, block) * block <= 7 * problem.k) return block;
   }
   return kMatrixSteps;
 }

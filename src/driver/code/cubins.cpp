@@ -150,8 +150,8 @@ void Cubins::store(const std::string& key, const std::vector<std::byte>& cubin) 
   if (options_.folder.empty()) return;
   const std::string hash = content_hash(cubin);
   const auto put_all = [&](const format::PutBytes& put) {
-    put(format::bytes_of(hash));
-    put(format::bytes_of(cubin));
+    put(0, format::bytes_of(hash));
+    put(hash.size(), format::bytes_of(cubin));
   };
   try {
     fs::create_directories(options_.folder);

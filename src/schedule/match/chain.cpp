@@ -351,8 +351,10 @@ std::string why_tile_declined(const Chain& chain, const TargetInfo& target) {
   const auto fits = [&](int64_t n) { return tile_bytes(chain, n, kWarps) <= target.levels.front().capacity_bytes; };
   if (!fits(rows)) return "rows and operands do not fit shared memory";
   while (rows < kMaxRows && fits(2 * rows)) rows *= 2;
-  // Where tiles are many, their operands come again and again in place of what passes through memory otherwise.
+  // Where tiles are many, their operands come again and again in place of what passes through memory otherwise. Then a
+  // tile computes several blocks of rows.
   const int64_t tiles = ceil_div(last.rows[0].extent, rows) * te::num_points(last.batch);
+  rows *= std::clamp<int64_t>(tiles / std::max(1, target.compute_units), 1, kMaxRowBlocks);
   const int64_t half = last.a.type().bytes(), apart = 2 * rows * (scores.outputs[0].type.bytes() + half);
   if (tiles > target.compute_units && (depth_of(chain) + last.column.extent) * half > 2 * apart)
     return "tiles of so few rows read the operands too often";

@@ -47,6 +47,9 @@ int64_t bytes_between(const Chain& chain, const te::Program& block);
 /// do where rows of 16-bit floats are a product, its elements are combined along each row, and multiply others.
 std::string why_tile_declined(const Chain& chain, const TargetInfo& target);
 
+/// Blocks of rows that a tile computes, one after the other, with second operands that it reads once: at most.
+inline constexpr int64_t kMaxRowBlocks = 16;
+
 /// Shared memory that a tile of such a chain takes at most: all of both second operands, and its rows.
 int64_t tile_bytes(const Chain& chain, int64_t rows, int64_t warps);
 

@@ -74,30 +74,37 @@ class ReasonFinder {
     edge.why = why != nullptr ? *why : because("off", "{}", kNoPass);
     if (!edge.is_fused) {
       say_of_left_out(edge.why, body, value, reader);
-      add_readings(edge.why.numbers, body, value, reader);
+      edge.why.numbers.emplace_back("readers", readers_.at(body.value(value).name));
+      if (body.value(value).type.elements() > 0)
+        edge.why.numbers.emplace_back("readings", readings_of(body, value, reader));
     }
     edge.why.numbers.insert(edge.why.numbers.begin(),
                             {"value_bytes", static_cast<double>(body.value(value).type.bytes())});
     out_.edges.push_back(std::move(edge));
   }
 
-  // How many operators read the value, and how many times this one reads each element, padding's turns included.
-  void add_readings(std::vector<std::pair<std::string, double>>& numbers, const Graph& body, ValueId value,
-                    const Node& reader) const {
+  // How many times `reader` reads each element of the value, padding's turns included.
+  double readings_of(const Graph& body, ValueId value, const Node& reader) const {
     const auto elements = [&](ValueId id) { return static_cast<double>(body.value(id).type.elements()); };
-    numbers.emplace_back("readers", readers_.at(body.value(value).name));
+    const auto input = static_cast<size_t>(std::ranges::find(reader.inputs, value) - reader.inputs.begin());
+    if (reader.op == "concat" || (reader.op == "update_slice" && input > 0)) return 1;
     double points = elements(reader.outputs[0]);
+    const size_t filters = reader.op == "winograd_conv" ? ops::kWinogradKernels : 1;
+    const bool is_factor = input == 0 || input == filters;  // others are added to sums
     const Shape& data = body.value(reader.inputs[0]).type.shape;
-    const bool winograd = reader.op == "winograd_conv";
-    if (reader.op.starts_with("matmul") && !data.empty()) points *= static_cast<double>(data.back());
-    if (reader.op == "conv" || winograd) {
-      const ValueId filters = reader.inputs.at(winograd ? ops::kWinogradKernels : 1);
-      points *= elements(filters) / static_cast<double>(body.value(filters).type.shape[0]);
+    if (is_factor && reader.op.starts_with("matmul") && !data.empty()) points *= static_cast<double>(data.back());
+    if (is_factor && (reader.op.starts_with("conv") || reader.op == "winograd_conv")) {
+      if (reader.op == "conv_transpose") points = elements(reader.inputs[0]);  // each times a filter of its channel
+      const ValueId w = reader.inputs.at(filters);
+      const Shape& shape = body.value(w).type.shape;
+      points *= elements(w) / static_cast<double>(shape[0]);
+      const size_t phases = reader.op == "conv_phases" ? shape.size() / 2 - 1 : 0;  // of each, an axis of w
+      for (size_t d = 0; d < phases; ++d) points /= static_cast<double>(shape[2 + d]);
     }
     const bool pools = reader.op.ends_with("_pool") && reader.has_attr("kernel_shape");
     if (pools) points *= static_cast<double>(num_elements(reader.ints_attr("kernel_shape")));
     if (!pools && !transform::reads_a_part(reader)) points = std::max(points, elements(value));
-    if (elements(value) > 0) numbers.emplace_back("readings", points / elements(value));
+    return points / elements(value);
   }
 
   // That a pass would have fused the edge, had it not been slower.

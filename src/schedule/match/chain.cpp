@@ -372,9 +372,12 @@ Result<ReducedProduct> match_combined_rows(const te::Program& program) {
   const te::Tensor value = program.tensor(out.segment.output());
   const auto reduction =
       std::ranges::find_if(program.computes, [&](const auto& c) { return te::count_reads(c, value.name) > 0; });
-  if (te::count_reads(program)[value.name] != 1 || !reduction->is_reduction() || reduction->outputs.size() > 1)
-    return declined("{} readings of {}: a tile combines rows for one reduction that reads them once",
-                    te::count_reads(program)[value.name], value.name);
+  const int readings = te::count_reads(program)[value.name];
+  if (readings != 1)
+    return declined("{} readings of {}: a tile combines rows for one reduction that reads them once", readings,
+                    value.name);
+  if (!reduction->is_reduction() || reduction->outputs.size() > 1)
+    return declined("{}, which reads {}, is no reduction of one result", reduction->name(), value.name);
   const Expr read = te::reads_of(*reduction, {value})[0];
   const int column = reduction->axes.empty() ? kPrivate : te::dim_of_axis(read, reduction->axes.back().name);
   if (column < 0) return declined("{} combines columns", reduction->name());

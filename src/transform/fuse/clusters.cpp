@@ -156,7 +156,9 @@ RuleResult Clusters::may_join(int c, int p) const {
     if (!rows.ok()) return rows;
   }
   RuleResult rule = because("read-elsewhere", "nothing reads {}", graph_.value(output(p)).name);
-  for (const int r : readers_[output(p)]) {
+  std::vector<int> readers = readers_[output(p)];
+  std::ranges::stable_partition(readers, [&](int r) { return cluster_of_[r] == c; });  // whose edge is asked about
+  for (const int r : readers) {
     rule = joins_reader(c, p, r);
     if (!rule.ok()) return rule;
   }

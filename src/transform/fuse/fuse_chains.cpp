@@ -163,9 +163,10 @@ std::optional<BlockCosts> cheapest_blocks(const schedule::Chain& chain, const Bl
 // Where each segment costs a launch, it always does. What is compared is left in `compared`.
 RuleResult pays(const schedule::Chain& chain, const TargetInfo& target, Numbers& compared) {
   if (target.kind == DeviceKind::kCuda) {
+    if (const std::string reason = schedule::why_tile_declined(chain, target); !reason.empty())
+      return because(kChainRule, "{}", reason);
     compared = {{"between_bytes", static_cast<double>(schedule::bytes_between(chain, chain.program))}};
-    const std::string reason = schedule::why_tile_declined(chain, target);
-    return reason.empty() ? RuleResult(kChainRule) : RuleResult(because(kChainRule, "{}", reason));
+    return Rule(kChainRule);
   }
   if (target.levels.size() < 3 || target.flop_per_ns <= 0)
     return because(kChainRule, "nothing is known of the caches of {}", target.name);
@@ -326,12 +327,21 @@ class ChainFuser {
       for (const ValueId in : graph_.nodes[chain[i]].inputs) {
         const int p = in == kAbsent ? -1 : producers_[in];
         if (std::ranges::find(chain, p) == chain.end()) continue;
-        if (!rule.ok() && (p != chain[i - 1] || !feeds_rows(in, chain[i]))) continue;  // i > 0: `p` comes before
+        if (!rule.ok() && !is_answered(chain, i, in)) continue;
         context_.log->say_of_group(rule.ok() ? EdgeFate::kFused : EdgeFate::kApart, graph_, in, graph_.nodes[chain[i]],
                                    why);
       }
     }
     return rule.ok();
+  }
+
+  // Whether a decline of `chain` is one of the edge by which `value` comes to node `i` of it: the last one, of which no
+  // more is known than that its ends are apart.
+  bool is_answered(const std::vector<int>& chain, size_t i, ValueId value) const {
+    const Node& reader = graph_.nodes[chain[i]];
+    const Why* said = context_.log->find_of_group(EdgeFate::kApart, graph_, value, reader);
+    return i + 1 == chain.size() && producers_[value] == chain[i - 1] && feeds_rows(value, chain[i]) &&
+           (said == nullptr || said->rule != "layout");
   }
 
   // Whether only node `r` reads `value`, and nothing there that follows its sums: a residual is added behind them.

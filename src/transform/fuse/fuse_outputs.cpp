@@ -47,7 +47,7 @@ class OutputFuser {
       }
       for (size_t v = 0; v < graph_.values.size(); ++v) changed = join_siblings(static_cast<ValueId>(v)) || changed;
     }
-    if (context_.log != nullptr) say_of_others();
+    if (context_.log != nullptr) say_of_joined();
     std::vector<std::vector<int>> groups = clusters_.all();
     std::erase_if(groups, [](const auto& nodes) { return nodes.size() < 2; });
     return merge_groups(graph_, groups);
@@ -80,9 +80,13 @@ class OutputFuser {
     // What has no place in any kernel of the other is said by pass fuse; so is what alone reads a value.
     if (before.others + after.others > 0 || !leaves(value, from, to)) return false;
     const RuleResult rule = joins(value, from, to);
-    if (rule.ok()) unite(from, to);
-    say(value, r, rule);
-    return rule.ok();
+    if (!rule.ok()) {
+      say(value, r, rule);
+      return false;
+    }
+    unite(from, to);
+    joined_.push_back({value, r, *rule});
+    return true;
   }
 
   // Whether the value would leave the two as one, or one of them has several outputs already.
@@ -112,15 +116,16 @@ class OutputFuser {
   RuleResult joins(ValueId value, int from, int to) {
     const std::string &name = graph_.value(value).name, &reader = name_of(to);
     if (kinds_[to].contractions > 0)
-      return because("contraction", "{}, and {} has a contraction: a kernel that stores its tiles stores no others",
+      return because("contraction",
+                     "{}, and the group of {} has a contraction: a kernel that stores its tiles stores no others",
                      uses_of(value), reader);
     if (kinds_[from].contractions > 0 && kinds_[to].reductions > 0)
-      return because("tile", "{}, and {} combines elements of several tiles", uses_of(value), reader);
+      return because("tile", "{}, and the group of {} combines elements of several tiles", uses_of(value), reader);
     if (changes_state(from) || changes_state(to))
-      return because("state", "{}, and {} changes a state in its place: its group has one output", uses_of(value),
+      return because("state", "{}, and the group of {} changes a state in its place: it has one output", uses_of(value),
                      name_of(changes_state(from) ? from : to));
     if (kinds_[from].contractions > 1 || (kinds_[from].contractions > 0 && kinds_[from].reductions > 0))
-      return because("chain", "{}, and the blocks of {} have one output", uses_of(value), name_of(from));
+      return because("chain", "{}, and the blocks of the group of {} have one output", uses_of(value), name_of(from));
     const RuleResult apart = may_unite(from, to);
     if (!apart.ok()) return apart;
     const Layout& layout = graph_.value(value).layout;
@@ -154,15 +159,19 @@ class OutputFuser {
   void say(ValueId value, int r, const RuleResult& rule) const {
     if (context_.log == nullptr || (!rule.ok() && !is_about_outputs(value, graph_.nodes[r], rule.why()))) return;
     const std::string& name = graph_.value(value).name;
+    const auto is_inside = [&](int n) { return clusters_.of(n) == clusters_.of(r); };
+    const bool leaves = graph_.is_output(value) || !std::ranges::all_of(readers_[value], is_inside);
+    const std::string_view too = leaves ? ", which leaves the kernel, too" : "";
     const Why why = !rule.ok()             ? rule.why()
-                    : *rule == kPointsRule ? because(*rule, "computed where {} is, which leaves the kernel, too", name)
+                    : *rule == kPointsRule ? because(*rule, "computed where {} is{}", name, too)
                     : *rule == kRowsRule   ? because(*rule, "{} is one of the rows' statistics, or has some", name)
                                            : because(*rule, "tiles that compute {} sum its columns in parts", name);
     context_.log->say_of_group(rule.ok() ? EdgeFate::kFused : EdgeFate::kApart, graph_, value, graph_.nodes[r], why);
   }
 
-  // Edges whose ends came together by way of others.
-  void say_of_others() const {
+  // Of edges that were joined, when all are; then of those whose ends came together by way of others.
+  void say_of_joined() const {
+    for (const Joined& edge : joined_) say(edge.value, edge.reader, edge.rule);
     for (size_t r = 0; r < graph_.nodes.size(); ++r) {
       for (const ValueId in : graph_.nodes[r].inputs) {
         const int p = in == kAbsent ? -1 : producers_[in];
@@ -309,12 +318,19 @@ class OutputFuser {
     kinds_[from].reductions += kinds_[to].reductions;
   }
 
+  struct Joined {
+    ValueId value;
+    int reader;
+    std::string_view rule;
+  };
+
   const Graph& graph_;
   const TransformContext& context_;
   std::vector<int> producers_;
   std::vector<std::vector<int>> readers_;
   ClusterOrder clusters_;
-  std::vector<Kind> kinds_;                                  // by cluster
+  std::vector<Kind> kinds_;  // by cluster
+  std::vector<Joined> joined_;
   std::map<std::string, Result<schedule::Beside>> kernels_;  // by shape_of_group() of both
 };
 

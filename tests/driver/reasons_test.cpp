@@ -167,6 +167,33 @@ TEST(Reasons, OthersSayHowOftenElementsAreRead) {
   }
 }
 
+// A concatenation reads each element of each input once, a convolution its bias once for each point of a channel.
+TEST(Reasons, ReadingsOfPartsAndBiases) {
+  const Graph graph = graph::parse_graph(R"(graph g {
+  input s : f32[1, 4, 6, 6]
+  input t : f32[1, 4, 6, 6]
+  input w : f32[8, 8, 1, 1]
+  input c : f32[8]
+  p : f32[1, 4, 6, 6] = relu(s) as p
+  q : f32[1, 4, 6, 6] = softmax(t) {axis = 3} as q
+  r : f32[1, 8, 6, 6] = concat(p, q) {axis = 1} as r
+  b : f32[8] = softmax(c) {axis = 0} as b
+  y : f32[1, 8, 6, 6] = conv(r, w, b) as y
+  output y, p, b
+})",
+                                         {});
+  CompileOptions options;
+  options.target = "cpu:x86-64-v3";
+  const plan::Plan plan = compile_graph(graph, options).plan;
+  std::map<std::string, double> readings;
+  for (const plan::EdgeReason& edge : plan.entries.at(0).reasons.edges) {
+    if (!edge.is_fused) readings[edge.from + edge.to] = number_of(edge.why, "readings");
+  }
+  EXPECT_EQ(readings["qr"], 1);
+  EXPECT_EQ(readings["by"], 36);
+  EXPECT_EQ(readings["ry"], 8);
+}
+
 // Windows of 2 x 2 at every second point read 36 of 49 points once, a slice a third of its data.
 TEST(Reasons, ReadingsOfWindowsAndSlices) {
   const Graph graph = graph::parse_graph(R"(graph g {

@@ -188,11 +188,14 @@ class EntryCompiler {
       }
     }
     plan_groups();
+    std::vector<std::set<std::string>> replaced;
     for (const VariantComparison& comparison : comparisons) {
-      if (std::optional<plan::PassVariant> times = comparison.times(context_.planner))
-        out_.plan.passes.push_back(*times);
+      const std::optional<plan::PassVariant> times = comparison.times(context_.planner);
+      if (!times) continue;
+      out_.plan.passes.push_back(*times);
+      replaced.push_back(comparison.replaced());
     }
-    choose_variants(out_.plan.passes);
+    choose_variants(out_.plan.passes, replaced);
     if (std::ranges::none_of(out_.plan.passes, &plan::PassVariant::is_chosen)) return;
     transform(source);
     plan_groups();

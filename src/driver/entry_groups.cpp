@@ -1,6 +1,7 @@
 #include "driver/entry_groups.h"
 
 #include <algorithm>
+#include <numeric>
 #include <set>
 #include <unordered_map>
 
@@ -111,13 +112,28 @@ std::optional<plan::PassVariant> VariantComparison::times(const Planner& planner
   return variant;
 }
 
-void choose_variants(std::vector<plan::PassVariant>& variants) {
+std::set<std::string> VariantComparison::replaced() const {
+  std::set<std::string> texts;
+  for (const auto& [text, group] : groups_) {
+    if (group.uses > 0) texts.insert(text);
+  }
+  return texts;
+}
+
+void choose_variants(std::vector<plan::PassVariant>& variants, const std::vector<std::set<std::string>>& replaced) {
   constexpr double kNoise = 0.02;
-  for (plan::PassVariant& variant : variants) {
-    const auto saves_more = [&](const plan::PassVariant& other) {
-      return other.pass == variant.pass && other.usual_us - other.us > variant.usual_us - variant.us;
+  const auto saved = [&](size_t v) { return variants[v].usual_us - variants[v].us; };
+  std::vector<size_t> order(variants.size()), chosen;
+  std::iota(order.begin(), order.end(), 0);
+  std::ranges::stable_sort(order, std::greater<>(), saved);
+  for (const size_t v : order) {
+    const auto excludes = [&](size_t other) {
+      const auto is_shared = [&](const std::string& text) { return replaced[other].contains(text); };
+      return variants[other].pass == variants[v].pass || std::ranges::any_of(replaced[v], is_shared);
     };
-    variant.is_chosen = variant.us < (1 - kNoise) * variant.usual_us && std::ranges::none_of(variants, saves_more);
+    variants[v].is_chosen =
+        variants[v].us < (1 - kNoise) * variants[v].usual_us && std::ranges::none_of(chosen, excludes);
+    if (variants[v].is_chosen) chosen.push_back(v);
   }
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -41,6 +42,8 @@ class VariantComparison {
   VariantComparison(plan::PassVariant variant, const EntryGroups& usual, const EntryGroups& other, Planner& planner);
   /// The times, when `planner` has decided; nothing where the graphs do not differ or some time is not known.
   std::optional<plan::PassVariant> times(const Planner& planner) const;
+  /// The groups of the usual variant that the other one does not have, by their text.
+  std::set<std::string> replaced() const;
 
  private:
   struct Surplus {
@@ -52,7 +55,8 @@ class VariantComparison {
   std::map<std::string, Surplus> groups_;  // by text
 };
 
-/// Of each pass the variant that saves most, if it saves more than times of the same code differ by.
-void choose_variants(std::vector<plan::PassVariant>& variants);
+/// The variants that save more than times of the same code differ by, those that save most first: one of each pass, and
+/// one of those that replace the same groups, since each was measured without the other. `replaced` is of each variant.
+void choose_variants(std::vector<plan::PassVariant>& variants, const std::vector<std::set<std::string>>& replaced);
 
 }  // namespace tw::driver

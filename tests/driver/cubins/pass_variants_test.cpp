@@ -220,10 +220,19 @@ TEST_F(PassVariantsTest, ValuesLeaveBesideOthersWhereThatIsFaster) {
 
 TEST(ChooseVariants, TakesTheOneThatSavesMost) {
   std::vector<plan::PassVariant> variants = {{"a", "off", 90, 100}, {"a", "always", 50, 70}, {"b", "off", 99, 100}};
-  choose_variants(variants);
+  choose_variants(variants, {{"p"}, {"q"}, {"r"}});
   EXPECT_FALSE(variants[0].is_chosen);
   EXPECT_TRUE(variants[1].is_chosen);
   EXPECT_FALSE(variants[2].is_chosen) << "no more than noise";
+}
+
+// Each was measured without the other.
+TEST(ChooseVariants, TakesOneOfThoseThatReplaceTheSameGroups) {
+  std::vector<plan::PassVariant> variants = {{"a", "off", 50, 60}, {"b", "off", 40, 60}, {"c", "off", 10, 15}};
+  choose_variants(variants, {{"stem"}, {"stem", "copy"}, {"head"}});
+  EXPECT_FALSE(variants[0].is_chosen);
+  EXPECT_TRUE(variants[1].is_chosen);
+  EXPECT_TRUE(variants[2].is_chosen);
 }
 
 }  // namespace

@@ -107,7 +107,7 @@ RuleResult Clusters::has_room(int c, int n) const {
 Why Clusters::no_follower(int n) const {
   switch (roles_[n]) {
     case Role::kContraction:
-      return because("contraction", "{} is a contraction: it reads each element many times", name(n));
+      return because("contraction", "{} is a contraction: it reads elements many times", name(n));
     case Role::kReduction:
     case Role::kWindow:
       return because("tile", "{} combines elements of several tiles", name(n));
@@ -222,7 +222,7 @@ RuleResult Clusters::joins_as_reduction(int c, int p) const {
   const Cluster& cluster = clusters_[c];
   const Rule rule = "reduction";
   if (cluster.contraction >= 0)
-    return because("contraction", "a contraction's group combines no rows: {} would be computed again", name(p));
+    return because("contraction", "{} would be computed again for each tile of {}", name(p), name(cluster.contraction));
   if (shape(p) == cluster.space) return rule;
   const Why other = because("rows", "{} has rows of {}, the group's output is {}", name(p),
                             tw::to_string(data_shape(p)), tw::to_string(cluster.space));
@@ -250,7 +250,7 @@ Why why_alone(const Graph& graph, const Node& node) {
     why.numbers = {{"copied_bytes", bytes}};
     return why;
   };
-  if (is_view(graph, node)) return copied(0, "is a view: no kernel, other shape and order of the same bytes");
+  if (is_view(graph, node)) return copied(0, "is a view: no kernel, other shape or order of the same bytes");
   if (node.op == "reshape" || node.op == "identity")
     return copied(2.0 * static_cast<double>(graph.value(node.outputs[0]).type.bytes()),
                   "is a copy of its own: its operand is stored in another order");

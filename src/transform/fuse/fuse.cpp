@@ -140,7 +140,9 @@ class Fuser {
       return because(by, "{} combines rows of the group: its result is there when {} needs it", name(p), name(r));
     if (by == "row") return because(by, "{} is computed once for each row", name(p));
     if (by == "index-map" || by == "pad" || by == "lookup")
-      return because(by, "{} reads {} through the index map of {}", name(r), value, name(p));
+      return because(by, "{} reads {} through the index map of {}, or a copy made so", name(r), value, name(p));
+    if (clusters_.role(r) == Role::kPad)
+      return because(by, "{} reads one element of {} for each of its own, or has padding there", name(r), value);
     return because(by, "{} reads each element of {} at one point", name(r), value);
   }
 

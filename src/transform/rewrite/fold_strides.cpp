@@ -1,12 +1,10 @@
-// Strided windows over a few channels: a first convolution, of stride 2 over 3 channels, reads so few neighbours at
-// once that the threads of a tile spend their time on addresses. Pixels of a window become channels of one pixel
-// (operator unfold), without a product that the model does not have (ADR 0028):
-// - along axes whose stride s divides the window, s pixels: window / s pixels of stride 1 are left (space to
-//   depth). A window of as many pixels as its stride, a vision transformer's patch, becomes a product of matrices.
-// - along the width otherwise, all pixels of a window: windows overlap, so x' is window / s times as large as x.
-// - other axes keep their windows and strides.
+// Strided windows over a few channels: a first convolution, of stride 4 over 3 channels, reads so few neighbours at
+// once that the threads of a tile spend their time on addresses. Along axes whose stride s divides the window, s pixels
+// become channels of one pixel (space to depth, operator unfold): window / s pixels of stride 1 are left, without a
+// product that the model does not have (ADR 0028). A window of as many pixels as its stride, a vision transformer's
+// patch, becomes a product of matrices. Other axes keep their windows and strides.
 // With t pixels together along each axis, q = t * r + b:
-//   x'[n, b * C + c, o..] = x[n, c, o * s + b - pad]
+//   x'[n, b * C + c, o..] = x[n, c, o * t + b - pad]
 //   w'[k, b * C + c, r..] = w[k, c, q..]
 #include <cstring>
 #include <optional>
@@ -43,13 +41,7 @@ class StrideFolder {
     const Ints strides = node.ints_attr_or("strides", ones), dilations = node.ints_attr_or("dilations", ones);
     Ints together = ones;
     for (size_t d = 0; d < rank; ++d) {
-      const int64_t window = editor_.shape(w)[2 + d];
-      if (strides[d] == 1) continue;
-      if (dilations[d] == 1 && window % strides[d] == 0) {
-        together[d] = strides[d];
-      } else if (d + 1 == rank) {
-        together[d] = window;
-      }
+      if (dilations[d] == 1 && editor_.shape(w)[2 + d] % strides[d] == 0) together[d] = strides[d];
     }
     return together == ones ? std::nullopt : std::optional(together);
   }

@@ -43,7 +43,9 @@ void expect_kernels(const Case& in, size_t kernels, double tolerance = 1e-5) {
     const targets::Target t = targets::find_target(target);
     const Candidates candidates = construct(t.families, {program, {}}, t.info, nullptr);
     EXPECT_EQ(kernels_of(program, candidates.front()), kernels) << schedule::to_string(candidates.front().schedule);
-    if (kernels > 1) EXPECT_EQ(kernels_of(program, candidates.back()), 1U) << "whole columns race";
+    if (kernels > 1) {
+      EXPECT_EQ(kernels_of(program, candidates.back()), 1U) << "whole columns race";
+    }
     check({program, {}}, target, "columns", tolerance);
     if (in.kind == te::CombinerKind::kSum) check({program, {}}, target, "columns", tolerance, Values::kSpecial);
   }

@@ -191,7 +191,9 @@ int64_t bytes_of_changes(const std::vector<uint8_t>& artefact, const std::string
     const std::string& name = group.plan.name;
     const bool changes = name.find("present") != std::string::npos && name.find("(index check)") == std::string::npos;
     if (changes) bytes += group.bound_bytes;
-    if (changes) EXPECT_EQ(group.moved_bytes, group.bound_bytes) << name;
+    if (changes) {
+      EXPECT_EQ(group.moved_bytes, group.bound_bytes) << name;
+    }
   }
   return bytes;
 }
@@ -204,7 +206,9 @@ TEST(Cache, IsNotCopied) {
   const int64_t cache = kHeads * kCapacity * kHead * 4;
   for (const format::Buffer& b : entry.buffers) {
     EXPECT_NE(b.place, format::Place::kState) << b.name << " is read as it was";
-    if (b.place == format::Place::kArena) EXPECT_LT(b.bytes, cache) << b.name;
+    if (b.place == format::Place::kArena) {
+      EXPECT_LT(b.bytes, cache) << b.name;
+    }
   }
   // Rows of one token are read and written, beside a position.
   EXPECT_EQ(bytes_of_changes(artefact_bytes(made), "x86-64-v3"), 2 * (2 * kWide * 4 + 8));

@@ -36,7 +36,9 @@ TEST(Container, RoundTrip) {
   for (const format::Section& section : made.sections()) {
     const format::Bytes bytes = read.section(section.name);
     EXPECT_TRUE(std::equal(bytes.begin(), bytes.end(), section.bytes.begin(), section.bytes.end())) << section.name;
-    if (!bytes.empty()) EXPECT_EQ((bytes.data() - file.data()) % 4096, 0) << section.name;
+    if (!bytes.empty()) {
+      EXPECT_EQ((bytes.data() - file.data()) % 4096, 0) << section.name;
+    }
   }
   EXPECT_TRUE(read.section("graph.0").empty());
 }

@@ -67,7 +67,9 @@ TEST(ClusterOrder, FindsThePathsThatThereAre) {
       ASSERT_EQ(forth != ClusterOrder::kNone, has_path(g, clusters, a, b)) << seed << ", " << attempt;
       ASSERT_EQ(back != ClusterOrder::kNone, has_path(g, clusters, b, a)) << seed << ", " << attempt;
       if (forth == ClusterOrder::kNone && back == ClusterOrder::kNone) clusters.unite(a, b);
-      if (forth >= 0) ASSERT_FALSE(clusters.members(forth).empty());
+      if (forth >= 0) {
+        ASSERT_FALSE(clusters.members(forth).empty());
+      }
     }
   }
 }

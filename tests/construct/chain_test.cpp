@@ -88,6 +88,24 @@ TEST(Chain, AttentionByThreadsIsOneKernel) {
   }
 }
 
+// Keys and values are there when the first block of rows is computed, and stay for the others.
+TEST(Chain, BlocksOfRowsShareKeysAndValues) {
+  const GroupTask task{attention({1, 2, 64, 128, 16, 16, false, DataType::f16()}), {}};
+  const targets::Target t = targets::find_target("cuda:sm_90a");
+  const Candidates all = construct(t.families, task, t.info, nullptr);
+  const auto found = std::ranges::find_if(
+      all, [](const Construction& c) { return c.trace.at(0).find("tiles of 1 x ") == std::string::npos; });
+  ASSERT_NE(found, all.end());
+  const std::string loops =
+      loop::to_string(schedule::apply(te::apply_layouts(task.program, found->constant_layouts), found->schedule));
+  const size_t block = loops.find(".0.2 in ");
+  ASSERT_NE(block, std::string::npos) << loops;
+  EXPECT_LT(loops.find("for scores.rhs."), block);
+  EXPECT_LT(loops.find("for out.rhs."), block);
+  EXPECT_GT(loops.find("for scores.acc."), block);
+  check_candidate(task, t, *found, 1e-2);
+}
+
 TEST(Chain, RowsThatATileDoesNotHoldAreNone) {
   const targets::Target t = targets::find_target("cuda:sm_90a");
   std::vector<Decline> declines;

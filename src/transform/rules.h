@@ -10,7 +10,7 @@ namespace tw::transform {
 
 struct Rule {
   std::string_view name;
-  std::string_view op;  // of the nodes it looks at
+  std::string_view op;  // of the nodes it looks at; empty: all
   /// Whether it changed the graph.
   bool (*apply)(Editor& editor, const Node& node);
 };

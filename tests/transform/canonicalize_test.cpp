@@ -269,6 +269,70 @@ std::string gelu_text(const std::string& last_lines) {
          "\n  output y\n}";
 }
 
+// Queries, keys and values of one product: heads of one view.
+TEST(Canonicalize, ReshapesComeBeforeSlices) {
+  const auto slice_of = [](const char* start, const char* extent) {
+    return fmt::format(R"(graph g {{
+  input x : f64[2, 5, 36]
+  s : f64[2, 5, {1}] = slice(x) {{starts = [0, 0, {0}], steps = [1, 1, 1], extents = [2, 5, {1}]}} as s
+  r : f64[2, 5, {2}, 4] = reshape(s) {{shape = [2, 5, {2}, 4]}} as r
+  y : f64[2, {2}, 5, 4] = transpose(r) {{perm = [0, 2, 1, 3]}} as y
+  output y
+}})",
+                       start, extent, std::stoi(extent) / 4);
+  };
+  const Graph g = canonical(slice_of("12", "12"), 0);
+  EXPECT_EQ(ops_of(g), "reshape slice transpose");
+  EXPECT_EQ(g.value(g.nodes[0].outputs[0]).type.shape, (Shape{2, 5, 9, 4}));
+  EXPECT_EQ(g.nodes[1].ints_attr("starts"), (std::vector<int64_t>{0, 0, 3, 0}));
+  EXPECT_EQ(ops_of(canonical(slice_of("10", "12"), 0)), "slice reshape transpose") << "within a head";
+  EXPECT_EQ(ops_of(canonical(slice_of("0", "36"), 0)), "reshape transpose");
+  // The first of the rows.
+  EXPECT_EQ(ops_of(canonical(R"(graph g {
+  input x : f64[2, 5, 6]
+  s : f64[2, 1, 6] = slice(x) {starts = [0, 0, 0], steps = [1, 1, 1], extents = [2, 1, 6]} as s
+  r : f64[2, 6] = reshape(s) {shape = [2, 6]} as r
+  y : f64[2, 6] = tanh(r) as y
+  output y
+})",
+                             0)),
+            "reshape slice tanh");
+}
+
+// What a transformer of three dims does to a product of two: a bias, an activation, and back.
+TEST(Canonicalize, ReshapesComeAfterElementwiseOperators) {
+  const Graph g = canonical(R"(graph g {
+  input x : f64[10, 4]
+  input b : f64[6]
+  const w : f64[4, 6] = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24]
+  const two : f64[] = [2.0]
+  p : f64[10, 6] = matmul(x, w) as p
+  r : f64[2, 5, 6] = reshape(p) {shape = [2, 5, 6]} as r
+  a : f64[2, 5, 6] = add(b, r) as a
+  m : f64[2, 5, 6] = mul(a, two) as m
+  t : f64[2, 5, 6] = tanh(m) as t
+  y : f64[10, 6] = reshape(t) {shape = [10, 6]} as y
+  output y
+})",
+                            0);
+  EXPECT_EQ(ops_of(g), "matmul add mul tanh");
+  const auto last = [](const char* rest) {
+    return fmt::format(R"(graph g {{
+  input x : f64[4, 6]
+  input s : f64[2, 1, 6]
+  input c : f64[3]
+  r : f64[2, 2, 6] = reshape(x) {{shape = [2, 2, 6]}} as r
+  q : f64[8, 3] = reshape(x) {{shape = [8, 3]}} as q
+{}
+}})",
+                       rest);
+  };
+  EXPECT_EQ(ops_of(canonical(last("  y : f64[2, 2, 6] = add(r, s) as y\n  output y"), 0)), "reshape add");
+  EXPECT_EQ(ops_of(canonical(last("  y : f64[8, 3] = add(q, c) as y\n  output y"), 0)), "reshape add");
+  EXPECT_EQ(ops_of(canonical(last("  y : f64[2, 2, 6] = tanh(r) as y\n  output y"), 0)), "tanh reshape");
+  EXPECT_EQ(ops_of(canonical(last("  y : f64[2, 2, 6] = tanh(r) as y\n  output y, r"), 0)), "reshape tanh");
+}
+
 TEST(Canonicalize, DecomposedGelu) {
   for (const char* lines : {"  m : f64[7] = mul(x, a) as m\n  y : f64[7] = mul(m, half) as y",  //
                             "  m : f64[7] = mul(x, half) as m\n  y : f64[7] = mul(m, b) as y",  //

@@ -107,7 +107,7 @@ RuleResult Clusters::has_room(int c, int n) const {
 Why Clusters::no_follower(int n) const {
   switch (roles_[n]) {
     case Role::kContraction:
-      return because("contraction", "{} is a contraction: it reads elements many times", name(n));
+      return because("contraction", "{} is a contraction: it has tiles of its own", name(n));
     case Role::kReduction:
     case Role::kWindow:
       return because("tile", "{} combines elements of several tiles", name(n));
@@ -173,10 +173,12 @@ RuleResult Clusters::joins_reader(int c, int p, int r) const {
     case Role::kReduction:
     case Role::kWindow:
       if (elementwise) return Rule("reduction");
-      return because("repeats", "{} would combine the same elements again for each point of {}", name(p), name(r));
+      return because("repeats", "{} combines elements: that is not done where {} reads the results", name(p), name(r));
     case Role::kIndexMap:
       if (roles_[r] == Role::kContraction && is_layout_copy(graph_.nodes[p]))
-        return because(kCopyRule, "{} would read the other order many times: the copy takes less time", name(r));
+        return because(kCopyRule,
+                       "{} reads the order that it wants: the copy takes less time than reading the other one",
+                       name(r));
       if (elementwise || roles_[r] == Role::kContraction) return Rule("index-map");
       if (roles_[r] == Role::kIndexMap && graph_.nodes[r].inputs[0] == output(p)) return Rule("index-map");
       return because("order", "{} reads its data in the order in which it is stored", name(r));
@@ -222,7 +224,8 @@ RuleResult Clusters::joins_as_reduction(int c, int p) const {
   const Cluster& cluster = clusters_[c];
   const Rule rule = "reduction";
   if (cluster.contraction >= 0)
-    return because("contraction", "{} would be computed again for each tile of {}", name(p), name(cluster.contraction));
+    return because("contraction", "{} combines elements: the tiles of {} read such operands as they are stored",
+                   name(p), name(cluster.contraction));
   if (shape(p) == cluster.space) return rule;
   const Why other = because("rows", "{} has rows of {}, the group's output is {}", name(p),
                             tw::to_string(data_shape(p)), tw::to_string(cluster.space));

@@ -113,7 +113,7 @@ std::string slower_in_blocks(const schedule::Chain& chain) {
     return *schedule::match_contraction(*chain.program.find_compute(sum));
   };
   const schedule::Contraction last = contraction(chain.last);
-  if (reads_windows(last)) return fmt::format("{} reads windows: blocks would compute the same rows again", chain.last);
+  if (reads_windows(last)) return fmt::format("{} reads windows: blocks of such are not tried", chain.last);
   for (const schedule::ChainSegment& segment : chain.segments) {
     if (!segment.sum.empty() && !keeps_speed(contraction(segment.sum), last))
       return fmt::format("{} would read all of its second operand again in each block", segment.sum);

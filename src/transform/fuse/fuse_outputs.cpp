@@ -96,12 +96,12 @@ class OutputFuser {
            !std::ranges::all_of(readers_[value], is_inside);
   }
 
-  // "m leaves the graph", "m has 3 readers".
+  // "m leaves the graph", "m is read by 3 groups".
   std::string uses_of(ValueId value) const {
     const size_t count = readers_[value].size();
     const std::string& name = graph_.value(value).name;
     if (graph_.is_output(value)) return name + " leaves the graph";
-    return fmt::format("{} has {} reader{}", name, count, count == 1 ? "" : "s");
+    return fmt::format("{} is read by {} group{}", name, count, count == 1 ? "" : "s");
   }
 
   // A state changes in its place where its group has one output: worth more than a reading saved.
@@ -117,7 +117,7 @@ class OutputFuser {
     const std::string &name = graph_.value(value).name, &reader = name_of(to);
     if (kinds_[to].contractions > 0)
       return because("contraction",
-                     "{}, and the group of {} has a contraction: a kernel that stores its tiles stores no others",
+                     "{}, and the group of {} has a contraction: only what follows its sums is stored beside them",
                      uses_of(value), reader);
     if (kinds_[from].contractions > 0 && kinds_[to].reductions > 0)
       return because("tile", "{}, and the group of {} combines elements of several tiles", uses_of(value), reader);

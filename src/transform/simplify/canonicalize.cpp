@@ -14,7 +14,8 @@ bool apply_rules(Editor& editor, std::span<const Rule> rules, size_t n) {
   bool changed = false;
   for (const Rule& rule : rules) {
     if (editor.is_dead(n)) break;
-    if (rule.op == editor.node(n).op) changed = rule.apply(editor, Node(editor.node(n))) || changed;
+    const bool looks = rule.op.empty() || rule.op == editor.node(n).op;
+    if (looks) changed = rule.apply(editor, Node(editor.node(n))) || changed;
   }
   return changed;
 }

@@ -6,7 +6,7 @@
 namespace tw::transform {
 namespace {
 
-constexpr size_t kMaxSweeps = 100;  // each rule shortens something: far fewer are ever needed
+constexpr size_t kMaxSweeps = 100;  // each rule shortens something or moves a reshape one way: few are ever needed
 
 }  // namespace
 

@@ -88,7 +88,7 @@ struct CompileOptions {
   std::string database;                  // file of what was measured before, made if missing; empty: none
   int measure_threads = 0;               // that the artefact will mostly run with; 0: all CPUs
   double budget_seconds = 0;             // for measuring; 0: no limit
-  std::function<bool()> stop_measuring;  // asked now and then; true: take the best so far and finish
+  std::function<bool()> stop_measuring;  // asked now and then, by any thread; true: finish with the best so far
   /// Called from the calling thread as phases go on: "import", "transform", "measure" if there is something to measure,
   /// "lower", "code", "assemble".
   std::function<void(std::string_view phase, int64_t done, int64_t total)> progress;

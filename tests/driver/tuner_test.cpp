@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdlib>
 #include <filesystem>
 
@@ -328,8 +329,10 @@ TEST_F(TunerTest, TheBudgetEndsMeasuring) {
 TEST_F(TunerTest, AnInterruptKeepsTheBestSoFar) {
   std::vector<TuneTask> tasks = {task({"generic", "contraction", "point"}), task({"generic", "contraction", "point"})};
   tasks[1].program = testing::matmul_relu(64, 160, 128);
-  tasks[1].uses = 100;  // it comes first
-  options_.interrupted = [this] { return !events_.empty(); };
+  tasks[1].uses = 100;                    // it comes first
+  std::atomic<bool> interrupted = false;  // asked by the threads that make code, too
+  options_.event = [&](const TuneEvent&) { interrupted = true; };
+  options_.interrupted = [&] { return interrupted.load(); };
   Tuner tuner(options_);
   const std::vector<TuneResult> results = tuner.choose(tasks, context());
   EXPECT_EQ(tasks[1].candidates[static_cast<size_t>(results[1].best)].family, "contraction");

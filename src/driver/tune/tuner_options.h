@@ -36,7 +36,7 @@ struct TunerOptions {
   double drop_ratio = 1.25;           // see measure::MeasureOptions
   bool measure_all = false;           // every candidate of every group to the end: the figures above do not count
   construct::Sampling explore;        // of each group, besides the constructors' own candidates
-  std::function<bool()> interrupted;  // true: keep the best so far
+  std::function<bool()> interrupted;  // true: keep the best so far; asked by several threads
   std::function<void(const TuneEvent& event)> event;
   /// What is worth saying and no error; unset: these become warnings of the compilation.
   std::function<void(const std::string& notice)> notice;

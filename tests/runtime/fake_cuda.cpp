@@ -244,7 +244,10 @@ void add_device_functions(cuda::Driver& d) {
   d.context_push = [](cuda::ContextHandle) { return ++fake.contexts_pushed, 0; };
   d.context_pop = [](cuda::ContextHandle*) { return --fake.contexts_pushed, 0; };
   d.module_load_data = [](cuda::ModuleHandle* module, const void* image) {
-    if (std::memcmp(image, "cubin", 5) != 0) return cuda::kErrorNoBinaryForGpu;
+    // Byte by byte: the driver is not told how long an image is, and a wrong one may be shorter.
+    const auto* bytes = static_cast<const char*>(image);
+    for (const char c : std::string_view("cubin"))
+      if (*bytes++ != c) return cuda::kErrorNoBinaryForGpu;
     *module = reinterpret_cast<cuda::ModuleHandle>(&fake.modules);
     return ++fake.modules, 0;
   };

@@ -87,12 +87,15 @@ class ReasonFinder {
   double readings_of(const Graph& body, ValueId value, const Node& reader) const {
     const auto elements = [&](ValueId id) { return static_cast<double>(body.value(id).type.elements()); };
     const auto input = static_cast<size_t>(std::ranges::find(reader.inputs, value) - reader.inputs.begin());
-    if (reader.op == "concat" || (reader.op == "update_slice" && input > 0)) return 1;
+    const auto times = static_cast<double>(std::ranges::count(reader.inputs, value));
+    if (reader.op == "concat") return times;
+    if (reader.op == "update_slice" && input > 0) return 1;
     double points = elements(reader.outputs[0]);
     const size_t filters = reader.op == "winograd_conv" ? ops::kWinogradKernels : 1;
     const bool is_factor = input == 0 || input == filters;  // others are added to sums
     const Shape& data = body.value(reader.inputs[0]).type.shape;
-    if (is_factor && reader.op.starts_with("matmul") && !data.empty()) points *= static_cast<double>(data.back());
+    if (is_factor && reader.op.starts_with("matmul") && !data.empty())
+      points *= static_cast<double>(data.back()) * times;  // x x has it as both factors
     if (is_factor && (reader.op.starts_with("conv") || reader.op == "winograd_conv")) {
       if (reader.op == "conv_transpose") points = elements(reader.inputs[0]);  // each times a filter of its channel
       const ValueId w = reader.inputs.at(filters);

@@ -194,6 +194,27 @@ TEST(Reasons, ReadingsOfPartsAndBiases) {
   EXPECT_EQ(readings["ry"], 8);
 }
 
+// Each element of s is a factor of a row of products and of a column; r holds each of p twice.
+TEST(Reasons, ReadingsOfOneValueForTwoOperands) {
+  const Graph graph = graph::parse_graph(R"(graph g {
+  input x : f32[6, 6]
+  input y : f32[2, 5]
+  s : f32[6, 6] = softmax(x) {axis = 0} as s
+  m : f32[6, 6] = matmul(s, s) as m
+  q : f32[2, 5] = softmax(y) {axis = 0} as q
+  r : f32[4, 5] = concat(q, q) {axis = 0} as r
+  output m, r
+})",
+                                         {});
+  CompileOptions options;
+  options.target = "cpu:x86-64-v3";
+  const plan::Plan plan = compile_graph(graph, options).plan;
+  for (const plan::EdgeReason& edge : plan.entries.at(0).reasons.edges) {
+    if (edge.is_fused) continue;
+    EXPECT_EQ(number_of(edge.why, "readings"), edge.from == "s" ? 12 : 2) << edge.from << " to " << edge.to;
+  }
+}
+
 // Windows of 2 x 2 at every second point read 36 of 49 points once, a slice a third of its data.
 TEST(Reasons, ReadingsOfWindowsAndSlices) {
   const Graph graph = graph::parse_graph(R"(graph g {

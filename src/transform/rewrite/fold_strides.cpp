@@ -50,12 +50,8 @@ class StrideFolder {
     const size_t rank = together.size();
     Node wide = node;
     wide.attrs["strides"] = node.ints_attr_or("strides", Ints(rank, 1));
-    wide.attrs["dilations"] = node.ints_attr_or("dilations", Ints(rank, 1));
     wide.attrs["pads"] = node.ints_attr_or("pads", Ints(2 * rank, 0));
-    graph::Attrs unfolded{{"kernel_shape", together},
-                          {"strides", Ints(rank, 1)},
-                          {"dilations", Ints(rank, 1)},
-                          {"pads", Ints(2 * rank, 0)}};
+    graph::Attrs unfolded{{"kernel_shape", together}, {"strides", Ints(rank, 1)}, {"pads", Ints(2 * rank, 0)}};
     const auto move = [&](const char* name, size_t at, int64_t left) {
       auto& from = std::get<Ints>(wide.attrs.at(name));
       std::get<Ints>(unfolded.at(name))[at] = std::exchange(from[at], left);
@@ -63,7 +59,6 @@ class StrideFolder {
     for (size_t d = 0; d < rank; ++d) {
       if (together[d] == 1) continue;
       move("strides", d, 1);
-      move("dilations", d, 1);
       move("pads", d, 0);
       move("pads", rank + d, 0);
     }

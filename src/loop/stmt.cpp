@@ -106,6 +106,11 @@ PipelineParts pipeline_parts(const StmtNode& loop) {
     parts.buffers.push_back(rest[0]->allocated);
     rest = std::vector<Stmt>(rest[0]->body);
   }
+  std::vector<Buffer> registers;  // around all the rest: those who use the buffers need them
+  while (rest.size() == 1 && rest[0]->kind == StmtKind::kAllocate && rest[0]->allocated.scope == Scope::kRegister) {
+    registers.push_back(rest[0]->allocated);
+    rest = std::vector<Stmt>(rest[0]->body);
+  }
   const auto fills = [&](const Stmt& s) {
     bool only = true, copies = false;
     visit({s}, [&](const Stmt& inner) {
@@ -118,6 +123,7 @@ PipelineParts pipeline_parts(const StmtNode& loop) {
   const auto first_use = std::ranges::find_if_not(rest, fills);
   parts.fill.assign(rest.begin(), first_use);
   parts.use.assign(first_use, rest.end());
+  for (size_t i = registers.size(); i-- > 0;) parts.use = {make_allocate(registers[i], std::move(parts.use))};
   return parts;
 }
 

@@ -1,5 +1,7 @@
 // Stages with their loops, as loop IR: one kernel for each root stage.
 #include <algorithm>
+#include <functional>
+#include <map>
 #include <optional>
 
 #include "schedule/stage.h"
@@ -11,6 +13,16 @@ namespace {
 
 using loop::Stmt;
 using Stmts = std::vector<Stmt>;
+using Members = std::vector<size_t>;  // outputs of a stage that have the same axes
+
+// Those with the most axes first: what others become later does not depend on them.
+std::vector<Members> members_of(const Stage& stage) {
+  std::map<size_t, Members, std::greater<>> by_rank;
+  for (size_t k = 0; k < stage.compute.outputs.size(); ++k) by_rank[stage.compute.outputs[k].shape.size()].push_back(k);
+  std::vector<Members> all;
+  for (auto& [rank, members] : by_rank) all.push_back(std::move(members));
+  return all;
+}
 
 class Emitter {
  public:
@@ -62,7 +74,7 @@ class Emitter {
       for (Stmt& s : update_nest(stage, depth)) both.push_back(std::move(s));
       return both;
     }
-    if (depth == stage.loops.size()) return leaf(stage, final_values(stage), false);
+    if (depth == stage.loops.size()) return leaf(stage, final_values(stage));
     return wrap(stage, depth, nest(stage, depth + 1));
   }
 
@@ -82,22 +94,67 @@ class Emitter {
   }
 
   Stmts init_nest(const Stage& stage, size_t depth) const {
-    Stmts body = leaf(stage, stage.compute.combiner.identity, true);
+    Stmts all;
+    for (const Members& members : members_of(stage)) {
+      Stmts body = guarded(stage, stores(stage, members, stage.compute.combiner.identity), true);
+      for (Stmt& s : own_nest(stage, depth, members, ".init", std::move(body))) all.push_back(std::move(s));
+    }
+    return all;
+  }
+
+  // The loops from `depth` inwards that `members` have around `body`. Loop variables are unique: theirs end in `suffix`
+  // and, where there are several nests, in their rank.
+  Stmts own_nest(const Stage& stage, size_t depth, const Members& members, std::string suffix, Stmts body) const {
+    const size_t rank = stage.compute.outputs[members[0]].shape.size();
+    if (rank < stage.compute.axes.size()) suffix += fmt::format(".of{}", rank);
+    const bool begins = suffix.starts_with(".init");
     for (size_t i = stage.loops.size(); i-- > depth;) {
       const Loop& l = stage.loops[i];
-      if (l.reduction) continue;
-      // Loop variables are unique: the init nest has its own.
-      const std::string name = l.var + ".init";
-      body = loop::substitute(body, {{l.var, var(name)}});
+      const bool of_threads = stage.scope == loop::Scope::kRegister && l.kind == loop::ForKind::kThreads;
+      if (l.reduction && begins && !of_threads) continue;  // each thread that combines in registers has the result
+      if (!l.reduction && !has_loop(stage, rank, l)) {
+        body = loop::substitute(body, {{l.var, int_imm(0)}});
+        continue;
+      }
+      if (!suffix.empty()) body = loop::substitute(body, {{l.var, var(l.var + suffix)}});
       // Sums begin one by one, also those of a matrix step.
-      const loop::ForKind kind = l.kind == loop::ForKind::kMatrix ? loop::ForKind::kUnrolled : l.kind;
-      body = {loop::make_for(name, l.extent, kind, std::move(body))};
+      const loop::ForKind kind = begins && l.kind == loop::ForKind::kMatrix ? loop::ForKind::kUnrolled : l.kind;
+      body = {loop::make_for(l.var + suffix, l.extent, kind, std::move(body))};
     }
     return body;
   }
 
+  // Whether the first `rank` axes of a stage run over loop `l`.
+  static bool has_loop(const Stage& stage, size_t rank, const Loop& l) {
+    for (size_t d = 0; d < rank; ++d) {
+      if (uses_var(stage.values.at(stage.compute.axes[d].name), l.var)) return true;
+    }
+    return rank == stage.compute.axes.size();
+  }
+
+  // Inside the last loop of a reduction whose members differ in axes, or the last that holds a producer.
+  size_t members_depth(const Stage& stage) const {
+    size_t depth = 0;
+    for (size_t i = 0; i < stage.loops.size(); ++i) {
+      const auto is_inside = [&](const Stage& producer) {
+        return producer.consumer == stage.name() && producer.at_loop == stage.loops[i].name;
+      };
+      if (stage.loops[i].reduction || std::ranges::any_of(state_.stages, is_inside)) depth = i + 1;
+    }
+    return depth;
+  }
+
   Stmts update_nest(const Stage& stage, size_t depth) const {
-    Stmts body = depth == stage.loops.size() ? update_leaf(stage) : wrap(stage, depth, update_nest(stage, depth + 1));
+    const std::vector<Members> all = members_of(stage);
+    Stmts body;
+    if (all.size() > 1 && depth == members_depth(stage)) {
+      for (const Members& members : all) {
+        for (Stmt& s : own_nest(stage, depth, members, "", update_leaf(stage, members))) body.push_back(std::move(s));
+      }
+    } else {
+      body =
+          depth == stage.loops.size() ? update_leaf(stage, all[0]) : wrap(stage, depth, update_nest(stage, depth + 1));
+    }
     for (const Expr& condition : tests_at(stage, depth)) body = {loop::make_if(condition, std::move(body))};
     return body;
   }
@@ -194,8 +251,8 @@ class Emitter {
     for (size_t i = attached.size(); i-- > 0;) {
       if (!attached[i]->is_local()) continue;
       for (const te::Tensor& t : attached[i]->compute.outputs) {
-        all = {
-            loop::make_allocate({t.name, t.type, attached[i]->region.storage(), attached[i]->scope}, std::move(all))};
+        all = {loop::make_allocate({t.name, t.type, attached[i]->region.storage(t.shape.size()), attached[i]->scope},
+                                   std::move(all))};
       }
     }
     return all;
@@ -210,14 +267,15 @@ class Emitter {
       const Stage* producer = state_.producer(e->name);
       if (producer == nullptr || !producer->is_local()) return Expr();
       std::vector<Expr> indices = e->args;
-      for (size_t d = 0; d < producer->region.base.size(); ++d) indices[d] = indices[d] - producer->region.base[d];
+      const size_t rank = state_.program.tensor(e->name).shape.size();
+      for (size_t d = 0; d < rank; ++d) indices[d] = indices[d] - producer->region.base[d];
       return with_args(e, std::move(indices));
     }));
   }
 
-  std::vector<Expr> output_indices(const Stage& stage) const {
+  std::vector<Expr> output_indices(const Stage& stage, size_t output = 0) const {
     std::vector<Expr> indices;
-    for (size_t d = 0; d < stage.compute.axes.size(); ++d) {
+    for (size_t d = 0; d < stage.compute.outputs[output].shape.size(); ++d) {
       Expr index = stage.values.at(stage.compute.axes[d].name);
       if (stage.is_local()) index = index - stage.region.base[d];
       indices.push_back(ranges_.simplify(index));
@@ -231,22 +289,23 @@ class Emitter {
     return values;
   }
 
-  Stmts update_leaf(const Stage& stage) const {
+  Stmts update_leaf(const Stage& stage, const Members& members) const {
     const te::Compute& c = stage.compute;
-    const std::vector<Expr> indices = output_indices(stage);
     std::vector<Expr> terms = final_values(stage);
     if (condition_depth(stage)) terms[0] = value(stage, te::summed_term(c.body[0]));
     std::vector<Expr> old;
-    for (const te::Tensor& t : c.outputs) old.push_back(load(t.name, t.type, indices));
-    if (c.combiner.kind == te::CombinerKind::kTuple) return tuple_leaf(stage, old, terms);
+    for (size_t k = 0; k < c.outputs.size(); ++k)
+      old.push_back(load(c.outputs[k].name, c.outputs[k].type, output_indices(stage, k)));
+    if (c.combiner.kind == te::CombinerKind::kTuple) return tuple_leaf(stage, members, old, terms);
     const bool product =
         c.combiner.kind == te::CombinerKind::kSum && terms[0].op() == Op::kMul && terms[0].type().is_float();
     const Expr next = product ? fma(terms[0].arg(0), terms[0].arg(1), old[0]) : c.combiner.combine(old[0], terms[0]);
-    return leaf(stage, {next}, false);
+    return leaf(stage, {next});
   }
 
-  // All new values are computed before the first is stored.
-  Stmts tuple_leaf(const Stage& stage, const std::vector<Expr>& old, const std::vector<Expr>& terms) const {
+  // All new values of `members` are computed before the first is stored.
+  Stmts tuple_leaf(const Stage& stage, const Members& members, const std::vector<Expr>& old,
+                   const std::vector<Expr>& terms) const {
     const te::Compute& c = stage.compute;
     VarMap values;
     for (size_t k = 0; k < old.size(); ++k) {
@@ -256,15 +315,17 @@ class Emitter {
     std::vector<Expr> names;
     for (size_t k = 0; k < old.size(); ++k)
       names.push_back(var(fmt::format("{}.next{}", stage.name(), k), c.outputs[k].type));
-    Stmts body = stores(stage, names);
-    for (size_t k = old.size(); k-- > 0;)
+    Stmts body = stores(stage, members, names);
+    for (size_t i = members.size(); i-- > 0;) {
+      const size_t k = members[i];
       body = {loop::make_let(names[k]->name, substitute(c.combiner.result[k], values), std::move(body))};
+    }
     return guarded(stage, std::move(body), false);
   }
 
-  Stmts leaf(const Stage& stage, const std::vector<Expr>& values, bool initial) const {
-    const bool shares = values.size() > 1 && !initial && !stage.compute.is_reduction();
-    return guarded(stage, shares ? shared_stores(stage, values) : stores(stage, values), initial);
+  Stmts leaf(const Stage& stage, const std::vector<Expr>& values) const {
+    const bool shares = values.size() > 1 && !stage.compute.is_reduction();
+    return guarded(stage, shares ? shared_stores(stage, values) : stores(stage, members_of(stage)[0], values), false);
   }
 
   // Several values of one point: what one of them is, others that hold it do not compute again.
@@ -285,17 +346,16 @@ class Emitter {
       for (size_t j = k + 1; j < values.size(); ++j)
         values[j] = rewrite(values[j], [&](const Expr& e) { return equal(e, value) ? name : Expr(); });
     }
-    Stmts body = stores(stage, values);
+    Stmts body = stores(stage, members_of(stage)[0], values);
     for (size_t i = lets.size(); i-- > 0;)
       body = {loop::make_let(lets[i].first->name, lets[i].second, std::move(body))};
     return body;
   }
 
-  Stmts stores(const Stage& stage, const std::vector<Expr>& values) const {
+  Stmts stores(const Stage& stage, const Members& members, const std::vector<Expr>& values) const {
     Stmts out;
-    const std::vector<Expr> indices = output_indices(stage);
-    for (size_t k = 0; k < values.size(); ++k)
-      out.push_back(loop::make_store(stage.compute.outputs[k].name, indices, values[k]));
+    for (const size_t k : members)
+      out.push_back(loop::make_store(stage.compute.outputs[k].name, output_indices(stage, k), values[k]));
     return out;
   }
 
@@ -350,6 +410,19 @@ class Emitter {
 }  // namespace
 
 loop::Program emit(const State& state) {
+    for (const Stage& st : state.stages) {
+      fprintf(stderr, "stage %s at %s %s scope %d:", st.name().c_str(), st.consumer.c_str(), st.at_loop.c_str(),
+              (int)st.scope);
+      for (auto& l : st.loops)
+        fprintf(stderr, " %s:%ld/%d%s", l.name.c_str(), l.extent, (int)l.kind, l.reduction ? "r" : "");
+      fprintf(stderr, "\n   region");
+      for (size_t d = 0; d < st.region.extent.size(); ++d)
+        fprintf(stderr, " [%s]+%ld", to_string(st.region.base[d]).c_str(), st.region.extent[d]);
+      fprintf(stderr, "\n   guards");
+      for (auto& g : st.guards) fprintf(stderr, " {%s}", to_string(g).c_str());
+      for (auto& b : st.compute.body) fprintf(stderr, "\n   body %s", to_string(b).c_str());
+      fprintf(stderr, "\n");
+    }
   loop::Program program;
   program.name = state.program.name;
   const Emitter emitter(state);

@@ -186,6 +186,7 @@ std::vector<ReadLimit> read_limits(const State& state, const Stage& stage, const
     Expr common;
     bool same = true;
     for (const Expr& read : te::reads_of(consumer.compute, stage.compute.outputs)) {
+      if (state.program.tensor(read->name).shape.size() <= d) continue;
       const auto distance = guarded_distance(substitute(read.arg(d), values), guard, inner, ranges);
       same = same && distance && (!common || equal(common, *distance));
       if (distance) common = *distance;
@@ -334,6 +335,7 @@ constexpr Row kRows[] = {
     {{2, 2}, {0, 0}, false, apply_write_at},
     {{0, 0}, {0, 0}, false, apply_implement},
     {{1, 1}, {0, 0}, false, apply_branch},
+    {{0, 0}, {3, 3}, false, apply_online},
 };
 
 const Row& row_of(const Primitive& p) { return kRows[static_cast<size_t>(p.kind)]; }

@@ -103,7 +103,8 @@ Region read_region(const State& state, const Stage& producer, const Stage& consu
     }
     const VarMap values(reader->values.begin(), reader->values.end());
     for (const Expr& read : te::reads_of(reader->compute, producer.compute.outputs)) {
-      for (size_t d = 0; d < shape.size(); ++d) {
+      const size_t rank = state.program.tensor(read->name).shape.size();
+      for (size_t d = 0; d < rank; ++d) {
         const Expr index = substitute(read.arg(d), values);
         Span span = span_of(index, inner, ranges);
         bound_by_guards(span, index, *reader, inner, ranges);

@@ -2,11 +2,13 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <map>
 
 #include "schedule/stage.h"
 #include "support/error.h"
 #include "support/math.h"
 #include "te/axes.h"
+#include "te/online.h"
 #include "te/reads.h"
 #include "te/rewrite.h"
 
@@ -221,14 +223,23 @@ void apply_rfactor(State& state, const Primitive& p) {
 void apply_layout(State& state, const Primitive& p) {
   const te::Program program = current_program(state);
   const te::Compute* producer = program.find_compute(p.stage);
-  if (producer == nullptr || program.is_output(p.stage) || producer->outputs.size() > 1)
+  const auto leaves = [&](const te::Tensor& t) { return program.is_output(t.name); };
+  if (producer == nullptr || producer->name() != p.stage || std::ranges::any_of(producer->outputs, leaves))
     throw UserError(fmt::format("layout: {} is no tensor between two stages", p.stage));
   std::vector<std::string> changed = {producer->name()};
+  std::map<std::string, Layout> layouts;  // one for all members of a tuple
+  for (const te::Tensor& t : producer->outputs) layouts[t.name] = fitting_layout(p.option, t.shape);
   for (const te::Compute& c : program.computes) {
-    if (te::count_reads(c, p.stage) > 0) changed.push_back(c.name());
+    if (!te::reads_of(c, producer->outputs).empty()) changed.push_back(c.name());
   }
-  const Layout layout = fitting_layout(p.option, program.tensor(p.stage).shape);
-  refresh(state, te::apply_layouts(program, {{p.stage, layout}}, {}, te::Indices::kComposed), changed);
+  refresh(state, te::apply_layouts(program, layouts, {}, te::Indices::kComposed), changed);
+}
+
+void apply_online(State& state, const Primitive& p) {
+  const Result<te::Online> online =
+      te::online(current_program(state), p.stage, {p.factors[0], p.factors[1], p.factors[2]});
+  if (!online.ok()) throw UserError(online.reason());
+  refresh(state, online->program, online->changed);
 }
 
 }  // namespace tw::schedule

@@ -57,6 +57,9 @@ enum class PrimitiveKind : uint8_t {
   kBranch,     // loops [l]: the first select of an element-wise stage whose condition reads an attached stage, and that
             // the loops down to l decide, is tested once in each turn of l: around all loops further inside, with the
             // stages attached there that its branch reads
+  kOnline,  // the stage is the maximum of a row: what sums exponentials relative to it does so block by block of the
+            // row, as a reduction over tuples (te/online.h); factors [block, each, width]: elements of a block; threads
+            // that share the columns of the sum that has some, `width` neighbours each in turn
 };
 
 struct Primitive {
@@ -136,6 +139,9 @@ class Schedule {
   }
 
   Schedule& branch(const std::string& stage, const std::string& loop) { return add({kBranch, stage, {loop}}); }
+  Schedule& online(const std::string& maximum, int64_t block, int64_t each, int64_t width) {
+    return add({kOnline, maximum, {}, {block, each, width}});
+  }
 
   friend bool operator==(const Schedule&, const Schedule&) = default;
 

@@ -28,9 +28,10 @@ struct Region {
   std::vector<Expr> base;
   Shape extent;
   int64_t pad = 0;  // elements behind each innermost row of the buffer
-  Shape storage() const {
-    Shape shape = extent;
-    if (!shape.empty()) shape.back() += pad;
+  /// Of a tensor that has the first `rank` axes.
+  Shape storage(size_t rank) const {
+    Shape shape(extent.begin(), extent.begin() + static_cast<std::ptrdiff_t>(rank));
+    if (rank > 0 && rank == extent.size()) shape.back() += pad;
     return shape;
   }
 };
@@ -107,6 +108,7 @@ void apply_cache_write(State& state, const Primitive& primitive);
 void apply_rfactor(State& state, const Primitive& primitive);
 void apply_layout(State& state, const Primitive& primitive);
 void apply_matrices(State& state, const Primitive& primitive);
+void apply_online(State& state, const Primitive& primitive);
 
 /// The maths of all stages as they are.
 te::Program current_program(const State& state);

@@ -159,8 +159,11 @@ class Parser {
   void axes(Compute& compute) {
     const Token at = lexer_.expect("(");
     const Shape& shape = compute.outputs[0].shape;
+    const bool tuple = compute.combiner.kind == CombinerKind::kTuple;
     for (const Tensor& output : compute.outputs) {
-      if (output.shape != shape) Lexer::fail_at(at, "all outputs of one compute have one shape");
+      const size_t rank = tuple ? std::min(output.shape.size(), shape.size()) : shape.size();
+      if (output.shape != Shape(shape.begin(), shape.begin() + static_cast<std::ptrdiff_t>(rank)))
+        Lexer::fail_at(at, "all outputs of one compute have one shape, or those of a tuple the first dims of it");
     }
     if (!lexer_.accept(")")) {
       do {

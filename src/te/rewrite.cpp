@@ -81,7 +81,7 @@ class LayoutPass {
                compute.name(), output.name);
       output = stored(output);
     }
-    const Shape& logical_shape = compute.outputs[0].shape;
+    const Shape& logical_shape = compute.outputs[0].shape;  // the first output has all axes
     const Shape& storage_shape = r.compute.outputs[0].shape;
     if (!r.layout.is_identity()) r.compute.axes = fresh_axes(storage_shape, compute.reduce_axes);
     r.axis_vars = variables(r.compute.axes);

@@ -4,7 +4,9 @@
 // axes,
 //   out[axes] = body                                     without reduction axes
 //   out[axes] = combine over reduce_axes of body         with them, starting from the identity
-// A reduction over a tuple (argmax: value and index; Welford) has several bodies and writes several tensors.
+// A reduction over a tuple (argmax: value and index; Welford) has several bodies and writes several tensors. Members
+// may have the first of the axes only: what they are does not depend on the others (the maximum and the sum of a row
+// beside the row's weighted values).
 // Tensors are named; names are unique in a program. An Expr reads a tensor with a kLoad of its name.
 // A body may read its tensors only at indices inside their shape for every point of the axes, unless guarded by a
 // select.
@@ -51,7 +53,8 @@ struct Combiner {
 };
 
 struct Compute {
-  std::vector<Tensor> outputs;  // all of one shape, the extents of `axes`
+  std::vector<Tensor>
+      outputs;  // of the extents of `axes`; members of a tuple behind the first: of the first ones of them
   std::vector<Axis> axes;
   std::vector<Axis> reduce_axes;
   std::vector<Expr> body;  // one for each output

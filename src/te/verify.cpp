@@ -37,19 +37,28 @@ class Verifier {
     TW_CHECK(compute.body.size() == compute.outputs.size(), "compute '{}': {} bodies for {} outputs", compute.name(),
              compute.body.size(), compute.outputs.size());
     std::set<std::string> axes;
-    const Shape shape = shape_of(compute.axes);
     for (const Axis& axis : compute.axes) declare_axis(compute, axis, axes);
     for (const Axis& axis : compute.reduce_axes) declare_axis(compute, axis, axes);
     for (size_t k = 0; k < compute.outputs.size(); ++k) {
       const Tensor& output = compute.outputs[k];
-      TW_CHECK(output.shape == shape, "'{}' has shape {} but axes {}", output.name, to_string(output.shape),
-               to_string(shape));
-      check_expr(compute, compute.body[k], axes);
+      check_expr(compute, compute.body[k], check_shape(compute, k, axes));
       TW_CHECK(compute.body[k].type() == output.type, "'{}' is {} but its body {}", output.name, to_string(output.type),
                to_string(compute.body[k].type()));
     }
     if (compute.is_reduction()) check_combiner(compute);
     for (const Tensor& output : compute.outputs) declare(output);
+  }
+
+  // The axes that output `k` has, of all of `axes`.
+  static std::set<std::string> check_shape(const Compute& compute, size_t k, std::set<std::string> axes) {
+    const Shape& is = compute.outputs[k].shape;
+    Shape shape = shape_of(compute.axes);
+    if (k > 0 && compute.combiner.kind == CombinerKind::kTuple && is.size() < shape.size()) {
+      for (size_t d = is.size(); d < shape.size(); ++d) axes.erase(compute.axes[d].name);
+      shape.resize(is.size());
+    }
+    TW_CHECK(is == shape, "'{}' has shape {} but axes {}", compute.outputs[k].name, to_string(is), to_string(shape));
+    return axes;
   }
 
   void declare_axis(const Compute& compute, const Axis& axis, std::set<std::string>& axes) {
@@ -80,7 +89,14 @@ class Verifier {
                  compute.name(), name);
       }
     }
-    for (size_t k = 0; k < count; ++k) check_result(compute, combiner.result[k], compute.outputs[k].type, sides);
+    for (size_t k = 0; k < count; ++k) {
+      std::map<std::string, DataType> known = sides;
+      for (size_t j = 0; j < count; ++j) {
+        if (compute.outputs[j].shape.size() <= compute.outputs[k].shape.size()) continue;
+        known.erase(combiner.lhs[j]), known.erase(combiner.rhs[j]);
+      }
+      check_result(compute, combiner.result[k], compute.outputs[k].type, known);
+    }
   }
 
   static void check_result(const Compute& compute, const Expr& result, DataType type,

@@ -3,58 +3,15 @@
 
 #include <set>
 
-#include "te/merge_axes.h"
 #include "te/rewrite.h"
 #include "tests/construct/construct_check.h"
+#include "tests/harness/te_programs.h"
 
 namespace tw::construct {
 namespace {
 
-struct Attention {
-  int64_t batch, heads, queries, keys, depth, values;
-  bool mask;
-  DataType type = DataType::f32();  // of operands, and of what multiplies the values
-  bool shared = false;              // queries, by the whole batch
-};
-
-// softmax(scale * Q K^T + mask) V; Q, K and V are stored [batch, position, head, depth] as projections leave them.
-te::Program attention(const Attention& a) {
-  te::Builder b;
-  const te::Tensor q = b.placeholder("q", a.type, {a.shared ? 1 : a.batch, a.queries, a.heads, a.depth});
-  const te::Tensor k = b.placeholder("k", a.type, {a.batch, a.keys, a.heads, a.depth});
-  const te::Tensor v = b.placeholder("v", a.type, {a.batch, a.keys, a.heads, a.values});
-  const te::Tensor mask = b.placeholder("mask", DataType::f32(), {a.batch, 1, 1, a.keys});
-  const auto wide = [](const Expr& e) { return cast(DataType::f32(), e); };
-  const Shape rows = {a.batch, a.heads, a.queries};
-  const Shape all = {a.batch, a.heads, a.queries, a.keys};
-  const te::Tensor scores =
-      b.reduce("scores", all, {a.depth}, te::CombinerKind::kSum, [&](const auto& i, const auto& r) {
-        return wide(q({a.shared ? int_imm(0) : i[0], i[2], i[1], r[0]})) * wide(k({i[0], i[3], i[1], r[0]}));
-      });
-  const te::Tensor scaled = b.compute("scaled", all, [&](const auto& i) {
-    const Expr x = scores(i) * float_imm(0.125);
-    return a.mask ? x + mask({i[0], int_imm(0), int_imm(0), i[3]}) : x;
-  });
-  const te::Tensor most = b.reduce("most", rows, {a.keys}, te::CombinerKind::kMax, [&](const auto& i, const auto& r) {
-    return scaled({i[0], i[1], i[2], r[0]});
-  });
-  const te::Tensor power = b.compute("power", all, [&](const auto& i) {
-    return tw::call("exp", {scaled(i) - most({i[0], i[1], i[2]})});
-  });
-  const te::Tensor sum = b.reduce("sum", rows, {a.keys}, te::CombinerKind::kSum, [&](const auto& i, const auto& r) {
-    return power({i[0], i[1], i[2], r[0]});
-  });
-  const te::Tensor scale = b.compute("scale", rows, [&](const auto& i) { return float_imm(1) / sum(i); });
-  const te::Tensor weights = b.compute("weights", all, [&](const auto& i) {
-    return cast(a.type, power(i) * scale({i[0], i[1], i[2]}));
-  });
-  const te::Tensor out = b.reduce("out", {a.batch, a.heads, a.queries, a.values}, {a.keys}, te::CombinerKind::kSum,
-                                  [&](const auto& i, const auto& r) {
-                                    return wide(weights({i[0], i[1], i[2], r[0]})) * wide(v({i[0], r[0], i[1], i[3]}));
-                                  });
-  const te::Program p = b.finish("attention", {out});
-  return te::merge_reductions(te::apply_layouts(p, te::mergeable_axes(p)));
-}
+using testing::Attention;
+using testing::attention;
 
 TEST(Chain, AttentionAtOddShapes) {
   const Attention shapes[] = {{1, 2, 24, 32, 8, 16, true},
@@ -88,9 +45,29 @@ TEST(Chain, AttentionByThreadsIsOneKernel) {
   }
 }
 
+// Keys come block by block: as many blocks as it takes, the last one with fewer keys, and rows that fill tiles or do not.
+TEST(Chain, AttentionByThreadsReadsKeysInBlocks) {
+  const Attention shapes[] = {{1, 2, 64, 256, 16, 16, true, DataType::f16()},
+                              {2, 1, 130, 101, 24, 9, true, DataType::bf16()},
+                              {1, 1, 96, 75, 8, 40, false, DataType::f16()}};
+  const targets::Target t = targets::find_target("cuda:sm_90a");
+  for (const Attention& a : shapes) {
+    const GroupTask task{attention(a), {}};
+    size_t streamed = 0;
+    for (const Construction& c : construct(t.families, task, t.info, nullptr)) {
+      if (c.trace.at(0).find("keys at a time") == std::string::npos) continue;
+      SCOPED_TRACE(fmt::format("{} queries, {} keys: {}", a.queries, a.keys, c.trace[0]));
+      check_candidate(task, t, c, a.type == DataType::f16() ? 1e-2 : 4e-2);
+      EXPECT_EQ(schedule::apply(te::apply_layouts(task.program, c.constant_layouts), c.schedule).kernels.size(), 1U);
+      ++streamed;
+    }
+    EXPECT_GT(streamed, 0U);
+  }
+}
+
 // Keys and values are there when the first block of rows is computed, and stay for the others.
 TEST(Chain, BlocksOfRowsShareKeysAndValues) {
-  const GroupTask task{attention({1, 2, 64, 128, 16, 16, false, DataType::f16()}), {}};
+  const GroupTask task{attention({1, 2, 64, 128, 16, 200, false, DataType::f16()}), {}};
   const targets::Target t = targets::find_target("cuda:sm_90a");
   const Candidates all = construct(t.families, task, t.info, nullptr);
   const auto found = std::ranges::find_if(
@@ -109,7 +86,7 @@ TEST(Chain, BlocksOfRowsShareKeysAndValues) {
 TEST(Chain, RowsThatATileDoesNotHoldAreNone) {
   const targets::Target t = targets::find_target("cuda:sm_90a");
   std::vector<Decline> declines;
-  construct(t.families, {attention({1, 2, 64, 2048, 64, 64, false, DataType::f16()}), {}}, t.info, &declines);
+  construct(t.families, {attention({1, 2, 64, 2048, 64, 200, false, DataType::f16()}), {}}, t.info, &declines);
   ASSERT_FALSE(declines.empty());
   EXPECT_EQ(declines[0].family, "chain");
   EXPECT_EQ(declines[0].reason, "rows and operands do not fit shared memory");

@@ -2,6 +2,7 @@
 
 #include "expr/elementary.h"
 #include "support/error.h"
+#include "te/axes.h"
 #include "tests/harness/lane_words.h"
 
 namespace tw::te {
@@ -45,15 +46,21 @@ class ComputeEvaluator {
 
   void run() {
     std::vector<TensorValues*> outputs;
-    for (const Tensor& output : compute_.outputs) outputs.push_back(&memory_.at(output.name));
+    std::vector<size_t> points;  // for each output, of the axes that it does not have
+    for (const Tensor& output : compute_.outputs) {
+      outputs.push_back(&memory_.at(output.name));
+      const auto own = compute_.axes.begin() + static_cast<std::ptrdiff_t>(output.shape.size());
+      points.push_back(static_cast<size_t>(num_points({own, compute_.axes.end()})));
+    }
     size_t element = 0;
     over(compute_.axes, 0, 0, [&] {
       const std::vector<Word> values = element_values();
       for (size_t k = 0; k < values.size(); ++k) {
+        const size_t at = element / points[k];
         if (outputs[k]->type.is_float())
-          outputs[k]->floats[element] = values[k].f;
+          outputs[k]->floats[at] = values[k].f;
         else
-          outputs[k]->ints[element] = values[k].i;
+          outputs[k]->ints[at] = values[k].i;
       }
       ++element;
     });

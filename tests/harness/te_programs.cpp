@@ -6,6 +6,9 @@
 #include <array>
 #include <iterator>
 
+#include "te/merge_axes.h"
+#include "te/rewrite.h"
+
 namespace tw::testing {
 
 using te::CombinerKind;
@@ -230,6 +233,44 @@ std::vector<NamedProgram> odd_programs() {
   all.push_back({"repeated 3x7", repeated_sum(3, 7)});
   std::ranges::move(one_value_programs(), std::back_inserter(all));
   return all;
+}
+
+te::Program attention(const Attention& a) {
+  te::Builder b;
+  const te::Tensor q = b.placeholder("q", a.type, {a.shared ? 1 : a.batch, a.queries, a.heads, a.depth});
+  const te::Tensor k = b.placeholder("k", a.type, {a.batch, a.keys, a.heads, a.depth});
+  const te::Tensor v = b.placeholder("v", a.type, {a.batch, a.keys, a.heads, a.values});
+  const te::Tensor mask = b.placeholder("mask", DataType::f32(), {a.batch, 1, 1, a.keys});
+  const auto wide = [](const Expr& e) { return cast(DataType::f32(), e); };
+  const Shape rows = {a.batch, a.heads, a.queries};
+  const Shape all = {a.batch, a.heads, a.queries, a.keys};
+  const te::Tensor scores =
+      b.reduce("scores", all, {a.depth}, te::CombinerKind::kSum, [&](const auto& i, const auto& r) {
+        return wide(q({a.shared ? int_imm(0) : i[0], i[2], i[1], r[0]})) * wide(k({i[0], i[3], i[1], r[0]}));
+      });
+  const te::Tensor scaled = b.compute("scaled", all, [&](const auto& i) {
+    const Expr x = scores(i) * float_imm(0.125);
+    return a.mask ? x + mask({i[0], int_imm(0), int_imm(0), i[3]}) : x;
+  });
+  const te::Tensor most = b.reduce("most", rows, {a.keys}, te::CombinerKind::kMax, [&](const auto& i, const auto& r) {
+    return scaled({i[0], i[1], i[2], r[0]});
+  });
+  const te::Tensor power = b.compute("power", all, [&](const auto& i) {
+    return tw::call("exp", {scaled(i) - most({i[0], i[1], i[2]})});
+  });
+  const te::Tensor sum = b.reduce("sum", rows, {a.keys}, te::CombinerKind::kSum, [&](const auto& i, const auto& r) {
+    return power({i[0], i[1], i[2], r[0]});
+  });
+  const te::Tensor scale = b.compute("scale", rows, [&](const auto& i) { return float_imm(1) / sum(i); });
+  const te::Tensor weights = b.compute("weights", all, [&](const auto& i) {
+    return cast(a.type, power(i) * scale({i[0], i[1], i[2]}));
+  });
+  const te::Tensor out = b.reduce("out", {a.batch, a.heads, a.queries, a.values}, {a.keys}, te::CombinerKind::kSum,
+                                  [&](const auto& i, const auto& r) {
+                                    return wide(weights({i[0], i[1], i[2], r[0]})) * wide(v({i[0], r[0], i[1], i[3]}));
+                                  });
+  const te::Program p = b.finish("attention", {out});
+  return te::merge_reductions(te::apply_layouts(p, te::mergeable_axes(p)));
 }
 
 }  // namespace tw::testing

@@ -59,4 +59,14 @@ std::vector<NamedProgram> one_value_programs();
 /// All of the above at shapes of 1, primes and other odd numbers.
 std::vector<NamedProgram> odd_programs();
 
+struct Attention {
+  int64_t batch, heads, queries, keys, depth, values;
+  bool mask;
+  DataType type = DataType::f32();  // of operands, and of what multiplies the values
+  bool shared = false;              // queries, by the whole batch
+};
+
+// softmax(scale * Q K^T + mask) V; Q, K and V are stored [batch, position, head, depth] as projections leave them.
+te::Program attention(const Attention& a);
+
 }  // namespace tw::testing

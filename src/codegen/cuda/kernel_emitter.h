@@ -181,13 +181,14 @@ class KernelEmitter {
   int64_t consumer_threads_ = 1;        // threads of all consumers of a block
   std::string thread_ = "threadIdx.x";  // thread of a consumer
   WarpRole role_ = WarpRole::kConsumer;
-  std::optional<Ring> tma_ring_;        // ring of buffers filled by TMA
-  VarMap lets_;                         // indices by their names, in terms of tiles and loops
-  const ThreadGroup* group_ = nullptr;  // of the statement at hand
-  std::set<std::string> swizzled_;      // buffers read by wgmma
-  bool in_pipeline_ = false;            // inside a pipelined loop's fill or use
-  bool fills_ahead_ = false;            // inside a pipelined loop's fill
-  bool stored_for_matrix_ = false;      // by threads, not by copies
+  std::optional<Ring> tma_ring_;          // ring of buffers filled by TMA
+  VarMap lets_;                           // indices by their names, in terms of tiles and loops
+  const ThreadGroup* group_ = nullptr;    // of the statement at hand
+  std::set<std::string> swizzled_;        // buffers read by wgmma
+  bool in_pipeline_ = false;              // where a pipelined loop's buffers are used
+  std::set<std::string> stored_in_turn_;  // there: to what a turn of that loop stores
+  bool fills_ahead_ = false;              // inside a pipelined loop's fill
+  bool stored_for_matrix_ = false;        // by threads, not by copies
   int depth_ = 1;
   int counter_ = 0;
 };

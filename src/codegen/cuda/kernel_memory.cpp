@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "codegen/cuda/kernel_emitter.h"
+#include "codegen/cuda/owners.h"
 #include "expr/scalar.h"
 #include "support/error.h"
 #include "support/math.h"

@@ -1,6 +1,7 @@
 // Loops whose buffers are filled ahead: by the threads that use them, or by TMA.
 
 #include <algorithm>
+#include <utility>
 
 #include "codegen/cuda/bulk.h"
 #include "codegen/cuda/kernel_emitter.h"
@@ -77,9 +78,14 @@ void KernelEmitter::filled_by_threads(Ring ring, const loop::PipelineParts& part
 }
 
 void KernelEmitter::use(const loop::PipelineParts& parts) {
-  in_pipeline_ = true;
+  const bool around = std::exchange(in_pipeline_, true);
+  const std::set<std::string> stored_around = std::exchange(stored_in_turn_, {});
+  loop::visit(parts.use, [&](const Stmt& s) {
+    if (s->kind == StmtKind::kStore) stored_in_turn_.insert(s->buffer);
+  });
   statements(parts.use, Then::kEnd);
-  in_pipeline_ = false;
+  in_pipeline_ = around;
+  stored_in_turn_ = stored_around;
 }
 
 // One thread behind the others tells TMA what to fetch; barriers say which copy of the buffers is full and which is

@@ -60,7 +60,11 @@ bool KernelEmitter::is_shared(const std::vector<Stmt>& stmts, std::set<std::stri
   bool shared = false;
   loop::visit(stmts, [&](const Stmt& s) { shared = shared || (s->kind == StmtKind::kStore && is_other(s->buffer)); });
   loop::visit_exprs(stmts, [&](const Expr& whole) {
-    visit(whole, [&](const Expr& e) { shared = shared || (e.op() == Op::kLoad && is_other(e->name)); });
+    visit(whole, [&](const Expr& e) {
+      // What no turn of a pipeline stores to may be read at any time of it.
+      const bool waits = e.op() == Op::kLoad && (!in_pipeline_ || stored_in_turn_.contains(e->name));
+      shared = shared || (waits && is_other(e->name));
+    });
   });
   return shared;
 }
@@ -128,7 +132,9 @@ void KernelEmitter::combine(const ThreadGroup& group, const Combination& c) {
   line("const {} {} = tw_combine<{}>({}[0], {}, {});", type, total, c.run, mine, function, scratch);
   by_threads(group, [&] {
     const std::string element = cuda_element(c.buffer, c.indices, names_);
-    line("if ({} % {} == 0) {} = {};", thread_, c.run, element, combined(c.op, c.type, element, total));
+    // Registers are each thread's own: all have the result.
+    const std::string once = array.in_registers ? "" : fmt::format("if ({} % {} == 0) ", thread_, c.run);
+    line("{}{} = {};", once, element, combined(c.op, c.type, element, total));
   });
 }
 

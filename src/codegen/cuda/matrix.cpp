@@ -94,10 +94,15 @@ MatrixStep matrix_step(const Stmt& nest, const ThreadGroup& group, const Analyze
   return out;
 }
 
-bool is_group_step(const Stmt& nest) {
-  constexpr size_t kMinLoops = 4;
-  return nest_of(nest).size() >= kMinLoops;
-}
+namespace {
+
+constexpr size_t kWarpLoops = 3;  // of a warp's step; those of a group have more
+
+}  // namespace
+
+bool is_warp_step(const Stmt& nest) { return nest_of(nest).size() == kWarpLoops; }
+
+bool is_group_step(const Stmt& nest) { return nest_of(nest).size() > kWarpLoops; }
 
 std::vector<Stmt> group_steps(const std::vector<Stmt>& stmts) { return outermost(stmts, is_group_step); }
 

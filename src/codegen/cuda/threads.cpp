@@ -1,8 +1,6 @@
 #include "codegen/cuda/threads.h"
 
 #include <algorithm>
-#include <map>
-#include <memory>
 #include <set>
 
 #include "core/model_units.h"
@@ -40,20 +38,6 @@ struct CommonStore {
   std::vector<Expr> guards;
 };
 
-// Calls on every statement with the conditions around it in `guards`.
-template <typename Visit>
-void visit_guarded(const Stmts& stmts, std::vector<Expr>& guards, const Visit& visit) {
-  for (const Stmt& s : stmts) {
-    visit(s);
-    const bool is_if = s->kind == StmtKind::kIf;
-    if (is_if) guards.push_back(s->predicate);
-    visit_guarded(s->body, guards, visit);
-    if (is_if) guards.back() = logical_not(s->predicate);
-    visit_guarded(s->otherwise, guards, visit);
-    if (is_if) guards.pop_back();
-  }
-}
-
 std::vector<CommonStore> common_stores(const Stmts& body) {
   std::set<std::string> own;
   std::vector<Expr> guards;
@@ -63,15 +47,6 @@ std::vector<CommonStore> common_stores(const Stmts& body) {
     if (s->kind == StmtKind::kStore && !own.contains(s->buffer)) found.push_back({s, guards});
   });
   return found;
-}
-
-VarMap thread_values(const ThreadGroup& group, int64_t thread) {
-  VarMap values;
-  for (size_t i = group.loops.size(); i-- > 0;) {
-    values[group.loops[i]->var] = int_imm(thread % group.loops[i]->extent);
-    thread /= group.loops[i]->extent;
-  }
-  return values;
 }
 
 // Whether the conditions around a store leave each element to one thread.
@@ -89,12 +64,15 @@ bool is_exclusive(const ThreadGroup& group, const CommonStore& s) {
   return true;
 }
 
+bool is_constant(const Expr& e) { return e.op() == Op::kFloatImm || e.op() == Op::kIntImm; }
+
 // How many of the innermost loops of a group no index names; all others must be named.
 size_t unnamed_loops(const ThreadGroup& group, const CommonStore& s) {
   const auto named = [&](const Stmt& l) {
     const auto names = [&](const Expr& i) { return uses_var(i, l->var); };
     return l->extent == 1 || std::ranges::any_of(s.store->indices, names);
   };
+  if (is_constant(s.store->value)) return 0;  // the same from all
   size_t unnamed = 0;
   while (unnamed < group.loops.size() && !named(group.loops[group.loops.size() - 1 - unnamed])) ++unnamed;
   if (std::ranges::all_of(group.loops, named) || is_exclusive(group, s)) return 0;
@@ -104,114 +82,28 @@ size_t unnamed_loops(const ThreadGroup& group, const CommonStore& s) {
   return unnamed;
 }
 
-// Whether an index tells a thread of `group`: it names its loops and nothing else.
-bool tells_thread(const Expr& index, const ThreadGroup& group) {
-  bool only = true, any = false;
-  visit(index, [&](const Expr& e) {
-    const bool of_group =
-        e.is_var() && std::ranges::any_of(group.loops, [&](const Stmt& l) { return l->var == e->name; });
-    any = any || of_group;
-    only = only && e.op() != Op::kLoad && (!e.is_var() || of_group);
-  });
-  return any && only;
+}  // namespace
+
+void visit_guarded(const Stmts& stmts, std::vector<Expr>& guards, const std::function<void(const Stmt&)>& visit) {
+  for (const Stmt& s : stmts) {
+    visit(s);
+    const bool is_if = s->kind == StmtKind::kIf;
+    if (is_if) guards.push_back(s->predicate);
+    visit_guarded(s->body, guards, visit);
+    if (is_if) guards.back() = logical_not(s->predicate);
+    visit_guarded(s->otherwise, guards, visit);
+    if (is_if) guards.pop_back();
+  }
 }
 
-// A use of a buffer by the threads of a group for which the guards hold.
-struct Access {
-  const ThreadGroup* group;
-  std::vector<Expr> indices, guards;
-};
-
-// All uses of one buffer inside thread loops.
-class AccessFinder {
- public:
-  explicit AccessFinder(const loop::Buffer& buffer) : buffer_(buffer) {}
-
-  std::vector<Access> run(const Stmts& scope) {
-    groups(scope);
-    return std::move(found_);
+VarMap thread_values(const ThreadGroup& group, int64_t thread) {
+  VarMap values;
+  for (size_t i = group.loops.size(); i-- > 0;) {
+    values[group.loops[i]->var] = int_imm(thread % group.loops[i]->extent);
+    thread /= group.loops[i]->extent;
   }
-
- private:
-  void groups(const Stmts& stmts) {
-    for (const Stmt& s : stmts) {
-      if (loop::is_thread_loop(s)) {
-        groups_.push_back(std::make_unique<ThreadGroup>(thread_group(s)));
-        statements(groups_.back()->body());
-      } else {
-        groups(s->body);
-        groups(s->otherwise);
-      }
-    }
-  }
-
-  void statements(const Stmts& stmts) {
-    visit_guarded(stmts, guards_, [&](const Stmt& s) {
-      for (const Expr& index : s->indices) loads(index);
-      for (const Expr& e : {s->value, s->predicate}) {
-        if (e) loads(e);
-      }
-      if (s->kind == StmtKind::kStore && s->buffer == buffer_.name) add(s->indices);
-    });
-  }
-
-  void loads(const Expr& whole) {
-    visit(whole, [&](const Expr& e) {
-      if (e.op() != Op::kLoad || e->name != buffer_.name) return;
-      add({e->args.begin(), e->args.begin() + static_cast<ptrdiff_t>(buffer_.shape.size())});
-    });
-  }
-
-  void add(std::vector<Expr> indices) { found_.push_back({groups_.back().get(), std::move(indices), guards_}); }
-
-  const loop::Buffer& buffer_;
-  std::vector<std::unique_ptr<ThreadGroup>> groups_;
-  std::vector<Expr> guards_;
-  std::vector<Access> found_;
-};
-
-// Checks that each element of a buffer is used by one thread, by what `dims` tell.
-class OwnerCheck {
- public:
-  OwnerCheck(const loop::Buffer& buffer, const std::vector<bool>& dims) : buffer_(buffer), dims_(dims) {}
-
-  void add(const Access& access) {
-    std::vector<Expr> telling;
-    std::string text;
-    for (size_t d = 0; d < dims_.size(); ++d) {
-      if (!dims_[d]) continue;
-      telling.push_back(access.indices[d]);
-      text += to_string(access.indices[d]) + ",";
-    }
-    for (const Expr& guard : access.guards) text += to_string(guard) + ",";
-    if (!seen_.insert(std::move(text)).second) return;
-    for (int64_t thread = 0; thread < access.group->threads; ++thread) {
-      const VarMap values = thread_values(*access.group, thread);
-      const auto fails = [&](const Expr& guard) { return analyzer_.simplify(substitute(guard, values)).is_int(0); };
-      if (std::ranges::none_of(access.guards, fails)) agree(thread, telling, values);
-    }
-  }
-
- private:
-  void agree(int64_t thread, const std::vector<Expr>& telling, const VarMap& values) {
-    std::vector<int64_t> element;
-    for (const Expr& index : telling) {
-      const Expr value = analyzer_.simplify(substitute(index, values));
-      TW_CHECK(value.op() == Op::kIntImm, "{} of {} tells a thread and more", to_string(index), buffer_.name);
-      element.push_back(value->value);
-    }
-    const auto [known, is_new] = owner_.try_emplace(element, thread);
-    TW_CHECK(known->second == thread, "threads {} and {} use one element of {}", known->second, thread, buffer_.name);
-  }
-
-  const loop::Buffer& buffer_;
-  const std::vector<bool>& dims_;
-  const Analyzer analyzer_;
-  std::set<std::string> seen_;
-  std::map<std::vector<int64_t>, int64_t> owner_;
-};
-
-}  // namespace
+  return values;
+}
 
 ThreadGroup thread_group(const Stmt& outermost) {
   ThreadGroup group;
@@ -266,18 +158,6 @@ std::optional<Combination> combination_of(const ThreadGroup& group) {
   TW_CHECK(run % kWarpThreads == 0 || (run < kWarpThreads && (run & (run - 1)) == 0),
            "{} threads combine: neither warps nor a part", run);
   return found;
-}
-
-std::vector<bool> thread_dims(const loop::Buffer& buffer, const Stmts& scope) {
-  AccessFinder finder(buffer);
-  const std::vector<Access> accesses = finder.run(scope);
-  std::vector<bool> dims(buffer.shape.size(), false);
-  for (const Access& a : accesses) {
-    for (size_t d = 0; d < dims.size(); ++d) dims[d] = dims[d] || tells_thread(a.indices[d], *a.group);
-  }
-  OwnerCheck check(buffer, dims);
-  for (const Access& a : accesses) check.add(a);
-  return dims;
 }
 
 }  // namespace tw::codegen

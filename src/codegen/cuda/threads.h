@@ -18,6 +18,13 @@ struct ThreadGroup {
 
 ThreadGroup thread_group(const loop::Stmt& outermost);
 
+/// The turns of a group's loops that are thread number `thread`.
+VarMap thread_values(const ThreadGroup& group, int64_t thread);
+
+/// Calls `visit` on every statement, with the conditions around it in `guards`.
+void visit_guarded(const std::vector<loop::Stmt>& stmts, std::vector<Expr>& guards,
+                   const std::function<void(const loop::Stmt&)>& visit);
+
 /// The outermost statements under `stmts` for which `is` holds.
 std::vector<loop::Stmt> outermost(const std::vector<loop::Stmt>& stmts,
                                   const std::function<bool(const loop::Stmt&)>& is);
@@ -38,9 +45,5 @@ struct Combination {
 /// The combination that a group is; nothing when each thread stores elements of its own. Throws InternalError when
 /// threads store to the same element in another way.
 std::optional<Combination> combination_of(const ThreadGroup& group);
-
-/// For a register buffer that is allocated in `scope` outside of thread loops: the dims that tell the thread. Throws
-/// InternalError when two threads use one element, or other threads in different loops.
-std::vector<bool> thread_dims(const loop::Buffer& buffer, const std::vector<loop::Stmt>& scope);
 
 }  // namespace tw::codegen

@@ -1,4 +1,5 @@
-// Chains (schedule/match/chain.h) on GPUs: attention as one kernel. A tile computes some rows of the last product. The
+// Chains (schedule/match/chain.h) on GPUs: attention as one kernel, of whole rows here, or block by block of each row
+// (streamed_chain.cpp). A tile computes some rows of the last product. The
 // operands of both products come into shared memory, all at once; the rows between the products are stored there too,
 // as sums of the first one leave its registers, then as what combines them is done, then as the left operand of the
 // second one.
@@ -7,8 +8,8 @@
 #include <algorithm>
 #include <array>
 
-#include "construct/gpu/product_loops.h"
 #include "construct/gpu/row_mapping.h"
+#include "construct/gpu/streamed_chain.h"
 #include "core/model_units.h"
 #include "support/math.h"
 #include "te/axes.h"
@@ -34,30 +35,14 @@ struct TileShape {
 };
 constexpr std::array<TileShape, 7> kShapes = {{{16, 4}, {32, 4}, {64, 4}, {16, 8}, {32, 8}, {64, 8}, {128, 8}}};
 
-// One product of the chain: `program` has nothing behind what it leaves.
-struct Link {
-  te::Program program;
-  MatrixProduct product;
-  int64_t m, n, k, batch;
-
-  Link(te::Program p, const std::string& sum) : program(std::move(p)) {
-    const te::Compute& c = *program.find_compute(sum);
-    product = product_of(program, c).value();
-    m = extent_at(c, product.rows), n = extent_at(c, product.columns), batch = extent_at(c, product.batch);
-    k = te::num_points(product.steps);
-  }
-  Link(const Link&) = delete;
-  Link& operator=(const Link&) = delete;
-
-  // Columns go to warps in equal shares; where a warp would have too many, one share after the other.
-  ThreadBlockTile tile(const TileShape& shape) const {
-    const int64_t row_warps = std::min(shape.rows / kInstructionRows, shape.warps);
-    const int64_t column_warps = shape.warps / row_warps;
-    const int64_t all = ceil_div(n, kInstructionColumns * column_warps);
-    const int64_t each = ceil_div(all, ceil_div(all, kMaxColumns));
-    return tile_of({row_warps, column_warps, shape.rows / kInstructionRows / row_warps, each}, 2);
-  }
-};
+// Columns go to warps in equal shares; where a warp would have too many, one share after the other.
+ThreadBlockTile product_tile(const Link& link, const TileShape& shape) {
+  const int64_t row_warps = std::min(shape.rows / kInstructionRows, shape.warps);
+  const int64_t column_warps = shape.warps / row_warps;
+  const int64_t all = ceil_div(link.n, kInstructionColumns * column_warps);
+  const int64_t each = ceil_div(all, ceil_div(all, kMaxColumns));
+  return tile_of({row_warps, column_warps, shape.rows / kInstructionRows / row_warps, each}, 2);
+}
 
 class ChainKernel {
  public:
@@ -69,8 +54,8 @@ class ChainKernel {
         rows_(schedule::segment_program(chain.program, chain.segments[1])),
         shape_(shape),
         target_(target),
-        scores_tile_(scores.tile(shape)),
-        values_tile_(values.tile(shape)),
+        scores_tile_(product_tile(scores, shape)),
+        values_tile_(product_tile(values, shape)),
         padded_(round_up(scores.n, kMatrixSteps)) {
     scores_tile_.tile_k = round_up(scores.k, kMatrixSteps);
     values_tile_.tile_k = 4 * kMatrixSteps;
@@ -218,6 +203,7 @@ Result<Candidates> construct_gpu_chain(const GroupTask& task, const TargetInfo& 
       kernel.schedule(candidates.back());
     }
   }
+  add_streamed(*chain, scores, values.product, base, target, candidates);
   if (candidates.empty()) return declined("no tile of rows fits shared memory");
   return best_distinct(std::move(candidates));
 }

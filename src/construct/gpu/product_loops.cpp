@@ -85,7 +85,6 @@ Layout ProductLoops::sums_layout() const {
   return layout;
 }
 
-// Everything from the sum up to the output is computed where that is.
 void ProductLoops::inline_epilogue() {
   for (const te::Compute& c : program_.computes) {
     const bool follows = c.name() == p_.sum || te::depends_on(program_, c, p_.sum);

@@ -24,6 +24,8 @@ class ProductLoops {
   /// The product as one of matrices, the sums as the tile's threads hold them.
   void make_matrices();
   void set_layout(Side side, Lines lines);
+  /// Everything from the sum up to what comes out is computed where that is; make_matrices() does so, too.
+  void inline_epilogue();
   /// Splits what comes out into tiles and threads. Returns the loops of tiles: of the batch, of rows, of columns.
   std::vector<std::string> tile_output();
   /// Tiles `stage`, of one axis of rows and one of columns as what comes out, so that warps take lines of its tiles.
@@ -63,7 +65,6 @@ class ProductLoops {
 
   bool by_matrix() const { return tile_.by_matrix(); }
   Layout sums_layout() const;
-  void inline_epilogue();
   TiledAxis split(const std::string& stage, const std::string& loop, const std::vector<Factor>& factors);
   static void add_threads(const TiledAxis& row, const TiledAxis& column, std::vector<std::string>& order);
   void split_pairs(TiledAxis& column);

@@ -11,6 +11,7 @@
 #include "support/join.h"
 #include "support/math.h"
 #include "te/axes.h"
+#include "te/online.h"
 #include "te/reads.h"
 #include "te/rewrite.h"
 #include "te/sum_terms.h"
@@ -325,6 +326,52 @@ int64_t tile_bytes(const Chain& chain, int64_t rows, int64_t warps) {
   return operands + rows * (padded * of_key + 3 * kGap) + kReserved;
 }
 
+std::string maximum_of(const Chain& chain) {
+  for (const ChainSegment& segment : chain.segments) {
+    for (const std::string& stage : segment.stages) {
+      const te::Compute& c = *chain.program.find_compute(stage);
+      if (c.is_reduction() && c.combiner.kind == te::CombinerKind::kMax) return stage;
+    }
+  }
+  return "";
+}
+
+int64_t streamed_registers(int64_t keys, int64_t columns) {
+  constexpr int64_t kOthers = 44;
+  return round_up(columns, kColumns) + keys + keys / 4 + kOthers;
+}
+
+namespace {
+
+// Whether a tile can read the keys block by block. A few of each operand fit shared memory then.
+bool streams(const Chain& chain, int64_t columns) {
+  constexpr int64_t kMinKeys = 32, kMaxDepth = 256;
+  const std::string maximum = maximum_of(chain);
+  return !maximum.empty() && depth_of(chain) <= kMaxDepth &&
+         streamed_registers(kMinKeys, columns) <= kMaxStreamedRegisters &&
+         te::online(chain.program, maximum, {.block = kMinKeys}).ok();
+}
+
+// Why a tile does not hold whole rows.
+std::string why_whole_rows_declined(const Chain& chain, const TargetInfo& target) {
+  const Contraction last = *match_contraction(*chain.program.find_compute(chain.last));
+  const te::Tensor& scores = chain.program.tensor(chain.segments[0].output());
+  int64_t rows = kRows;
+  const auto fits = [&](int64_t n) { return tile_bytes(chain, n, kWarps) <= target.levels.front().capacity_bytes; };
+  if (!fits(rows)) return "rows and operands do not fit shared memory";
+  while (rows < kMaxRows && fits(2 * rows)) rows *= 2;
+  // Where tiles are many, their operands come again and again in place of what passes through memory otherwise. Then a
+  // tile computes several blocks of rows.
+  const int64_t tiles = ceil_div(last.rows[0].extent, rows) * te::num_points(last.batch);
+  rows *= std::clamp<int64_t>(tiles / std::max(1, target.compute_units), 1, kMaxRowBlocks);
+  const int64_t half = last.a.type().bytes(), apart = 2 * rows * (scores.type.bytes() + half);
+  if (tiles > target.compute_units && (depth_of(chain) + last.column.extent) * half > 2 * apart)
+    return "tiles of so few rows read the operands too often";
+  return "";
+}
+
+}  // namespace
+
 std::string why_tile_declined(const Chain& chain, const TargetInfo& target) {
   const te::Program& program = chain.program;
   const auto& segments = chain.segments;
@@ -347,18 +394,7 @@ std::string why_tile_declined(const Chain& chain, const TargetInfo& target) {
   if (last.column.extent > kRows * kColumns * kWarps) return chain.last + " has more columns than a tile";
   if (last.compute->reduce_axes.size() != 1 || scores.outputs[0].shape.size() != last.batch.size() + 2)
     return "rows of several axes";
-  int64_t rows = kRows;
-  const auto fits = [&](int64_t n) { return tile_bytes(chain, n, kWarps) <= target.levels.front().capacity_bytes; };
-  if (!fits(rows)) return "rows and operands do not fit shared memory";
-  while (rows < kMaxRows && fits(2 * rows)) rows *= 2;
-  // Where tiles are many, their operands come again and again in place of what passes through memory otherwise. Then a
-  // tile computes several blocks of rows.
-  const int64_t tiles = ceil_div(last.rows[0].extent, rows) * te::num_points(last.batch);
-  rows *= std::clamp<int64_t>(tiles / std::max(1, target.compute_units), 1, kMaxRowBlocks);
-  const int64_t half = last.a.type().bytes(), apart = 2 * rows * (scores.outputs[0].type.bytes() + half);
-  if (tiles > target.compute_units && (depth_of(chain) + last.column.extent) * half > 2 * apart)
-    return "tiles of so few rows read the operands too often";
-  return "";
+  return streams(chain, last.column.extent) ? "" : why_whole_rows_declined(chain, target);
 }
 
 Result<ReducedProduct> match_combined_rows(const te::Program& program) {

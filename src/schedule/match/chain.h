@@ -47,6 +47,13 @@ int64_t bytes_between(const Chain& chain, const te::Program& block);
 /// do where rows of 16-bit floats are a product, its elements are combined along each row, and multiply others.
 std::string why_tile_declined(const Chain& chain, const TargetInfo& target);
 
+/// The stage that is the maximum of the rows between the two products; empty when there is none.
+std::string maximum_of(const Chain& chain);
+/// Registers of a thread that holds its part of 16 rows of a warp, in f32: of `columns` of the result, of what a block
+/// of `keys` adds to it, and of the block's scores and their exponentials; and all others. So many are there at most.
+int64_t streamed_registers(int64_t keys, int64_t columns);
+inline constexpr int64_t kMaxStreamedRegisters = 250;
+
 /// Blocks of rows that a tile computes, one after the other, with second operands that it reads once: at most.
 inline constexpr int64_t kMaxRowBlocks = 16;
 

@@ -566,7 +566,7 @@ TEST(EmitCuda, ThreadsMayNotDisturbEachOther) {
                     "3 threads combine"));
   EXPECT_TRUE(holds(refusal("alloc r: f32[64] register { for i in 64 threads { r[i] = X[t, i] } "
                             "for j in 64 threads { Y[t, j] = r[(63 - j)] } }"),
-                    "use one element of r"));
+                    "thread 0 uses two elements of r"));
   EXPECT_TRUE(holds(refusal("alloc r: f32[64] register { for i in 64 threads { r[floordiv(i, 2)] = X[t, i] } }"),
                     "use one element of r"));
   EXPECT_TRUE(holds(refusal("for i in 2048 threads { Y[t, i] = X[t, i] }"), "2048 threads in a block"));

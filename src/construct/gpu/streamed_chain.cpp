@@ -1,0 +1,303 @@
+// Attention on GPUs whose keys are read block by block (te/online.h). A tile computes some rows of the last product.
+// Each warp has rows of its own, from the scores to the result: sums of the first product stay in its registers, as
+// their matrix instructions leave them, are combined along rows by the lanes that share one, and become the left
+// operand of the second product where they are. Only keys and values pass through shared memory, a block ahead.
+#include "construct/gpu/streamed_chain.h"
+
+#include <array>
+
+#include "core/model_units.h"
+#include "support/join.h"
+#include "support/math.h"
+#include "te/axes.h"
+#include "te/online.h"
+
+namespace tw::construct {
+namespace {
+
+using schedule::Chain;
+using Names = std::vector<std::string>;
+
+constexpr int64_t kInstructionRows = 16, kInstructionColumns = 8;
+constexpr int64_t kPairs = 4, kPair = 2;  // lanes that share a row of sums, and neighbours that each holds
+constexpr int64_t kRegisters = 65536;     // of an SM
+// Of a tile: its launch; of a block of keys: its barrier, and what waits for each other in it.
+constexpr double kTileCycles = 1500, kBlockCycles = 500;
+constexpr double kElementCycles = 0.05;  // SM cycles an element between the products
+constexpr double kProductCycles = 1.0 / 700;
+
+struct Shape {
+  int64_t warps, keys, stages;  // `keys` of a block
+};
+constexpr std::array<Shape, 8> kShapes = {
+    {{4, 64, 2}, {4, 64, 3}, {4, 32, 2}, {4, 128, 2}, {8, 64, 2}, {8, 64, 3}, {8, 32, 3}, {8, 128, 2}}};
+
+// The axes of a stage by what runs them.
+struct Loops {
+  Names outer, warps, lanes, inner;
+
+  // Axis number `dim` on of a stage, as factors of a tile.
+  void add(const std::vector<Factor>& factors, size_t& dim) {
+    size_t threads = 0;
+    for (const Factor& f : factors) threads += f.kind == FactorKind::kThreads ? 1 : 0;
+    for (const Factor& f : factors) {
+      const std::string axis = fmt::format("i{}", dim++);
+      if (f.kind != FactorKind::kThreads) {
+        inner.push_back(axis);
+      } else {
+        (--threads == 0 ? lanes : warps).push_back(axis);
+      }
+    }
+  }
+  void add_outer(size_t count, size_t& dim) {
+    for (size_t i = 0; i < count; ++i) outer.push_back(fmt::format("i{}", dim++));
+  }
+};
+
+class StreamedChain {
+ public:
+  StreamedChain(const Chain& chain, const Link& scores, const MatrixProduct& output, const std::string& maximum,
+                const te::Online& online, const Shape& shape, const TargetInfo& target)
+      : chain_(chain),
+        scores_(scores),
+        output_(output),
+        maximum_(maximum),
+        online_(online),
+        values_(block_program(online), online.wide + ".block"),
+        shape_(shape),
+        target_(target),
+        scores_tile_(tile_of({shape.warps, 1, 1, shape.keys / kInstructionColumns}, kPair)),
+        values_tile_(tile_of({shape.warps, 1, 1, ceil_div(values_.n, kInstructionColumns)}, kPair)) {
+    scores_tile_.tile_k = round_up(scores.k, kMatrixSteps);
+    values_tile_.tile_k = shape.keys;
+  }
+  StreamedChain(const StreamedChain&) = delete;
+  StreamedChain& operator=(const StreamedChain&) = delete;
+
+  static te::OnlineCut cut(const Shape& shape) { return {shape.keys, kPairs, kPair}; }
+
+  bool fits() const {
+    const bool rows = tile_rows() / 2 < round_up(scores_.m, kInstructionRows);
+    const bool keys = shape_.keys / 2 < round_up(scores_.n, kMatrixSteps);
+    return rows && keys && registers() <= schedule::kMaxStreamedRegisters && registers() * threads() <= kRegisters &&
+           shared_bytes() <= target_.levels.front().capacity_bytes;
+  }
+
+  double predicted_ns() const {
+    const int64_t tiles = scores_.batch * ceil_div(scores_.m, tile_rows());
+    const int64_t at_once = std::max<int64_t>(
+        1, std::min(target_.levels.front().capacity_bytes / shared_bytes(), kRegisters / (registers() * threads())));
+    const auto waves = static_cast<double>(ceil_div(tiles, target_.compute_units * at_once));
+    const auto together = static_cast<double>(std::min(at_once, ceil_div(tiles, target_.compute_units)));
+    const auto elements = static_cast<double>(tile_rows() * shape_.keys);
+    const double work = elements * (kElementCycles + static_cast<double>(scores_.k + values_.n) * kProductCycles);
+    const double of_few = 8.0 / static_cast<double>(shape_.warps);  // a tile alone: its warps wait for themselves
+    const auto blocks = static_cast<double>(ceil_div(scores_.n, shape_.keys));
+    return waves * (kTileCycles + blocks * (kBlockCycles + std::max(together, of_few) * work)) / kCyclesPerNs;
+  }
+
+  void schedule(Construction& out) {
+    s_ = &out.schedule;
+    s_->online(maximum_, shape_.keys, kPairs, kPair);
+    ProductLoops result(chain_.program, output_, values_tile_, target_, *s_);
+    ProductLoops values(values_.program, values_.product, values_tile_, target_, *s_);
+    ProductLoops scores(scores_.program, scores_.product, scores_tile_, target_, *s_);
+    result.inline_epilogue();
+    values.make_matrices();
+    scores.make_matrices();
+    if (!values.access(Side::kRight).by_steps) values.set_layout(Side::kRight, ProductLoops::Lines::kBesideEachOther);
+    s_->inline_stage(values_.product.sum);
+    lay_out(values.operand(Side::kLeft));
+    const Names tiles = tile_output(result);
+    s_->compute_at(rows(), output_.output, tiles.back(), loop::Scope::kRegister);
+    map_rows();
+    attach_block(values, scores);
+    scores.attach_operand(Side::kLeft, output_.output, tiles.back(), scores_tile_.tile_k);
+    scores.attach_operand(Side::kRight, rows(), "r0", scores_tile_.tile_k);
+    values.attach_operand(Side::kRight, rows(), "r0", shape_.keys);
+    out.predicted_ns = predicted_ns();
+    out.trace = {
+        fmt::format("tiles of {} rows by {} threads, {} keys at a time, {} blocks of them under way, {} bytes "
+                    "shared",
+                    tile_rows(), threads(), shape_.keys, shape_.stages, shared_bytes())};
+  }
+
+ private:
+  static te::Program block_program(const te::Online& online) {
+    const std::string sum = online.wide + ".block";
+    return schedule::segment_program(online.program, {sum, {sum}});
+  }
+
+  int64_t threads() const { return shape_.warps * kWarpThreads; }
+  int64_t tile_rows() const { return shape_.warps * kInstructionRows; }
+  size_t batch() const { return scores_.product.batch.size(); }  // axes
+  std::string rows() const { return online_.wide + ".row"; }
+  const std::string& scores() const { return chain_.segments[0].output(); }
+  std::string powers() const { return maximum_ + ".exp"; }
+  Names block_sums() const {
+    Names names;
+    for (const std::string& sum : online_.sums) names.push_back(sum + ".block");
+    return names;
+  }
+
+  int64_t registers() const { return schedule::streamed_registers(shape_.keys, values_.n); }
+
+  int64_t shared_bytes() const {
+    const int64_t half = scores_.product.match.a.type().bytes();
+    const auto lines = [&](int64_t count, int64_t elements) { return count * (elements * half + kBankBytes); };
+    const int64_t columns = ThreadBlockTile::extent(values_tile_.columns);
+    const int64_t values = std::max(lines(shape_.keys, columns), lines(columns, shape_.keys));
+    return lines(tile_rows(), scores_tile_.tile_k) + shape_.stages * (lines(shape_.keys, scores_tile_.tile_k) + values);
+  }
+
+  // Dim `dim`, of `extent`, in tiles of these factors, with zeros up to whole ones.
+  static Layout tiled(Layout layout, size_t dim, int64_t extent, const std::vector<Factor>& factors) {
+    const int64_t tile = ThreadBlockTile::extent(factors), tiles = ceil_div(extent, tile);
+    const auto d = static_cast<int>(dim);
+    if (tiles * tile != extent) layout = layout.pad(d, 0, tiles * tile - extent);
+    std::vector<int64_t> extents = {tiles};
+    for (const Factor& f : factors) extents.push_back(f.extent);
+    return layout.split(d, std::move(extents));
+  }
+
+  // What one warp's lanes hold of a block of keys, in all stages alike: pairs of neighbours.
+  std::vector<Factor> key_factors() const {
+    return {{shape_.keys / kInstructionColumns, FactorKind::kUnrolled},
+            {kPairs, FactorKind::kThreads},
+            {kPair, FactorKind::kVector}};
+  }
+  // The same as steps of matrix instructions.
+  std::vector<Factor> step_factors() const {
+    return {{shape_.keys / kMatrixSteps, FactorKind::kUnrolled},
+            {kMatrixSteps / kInstructionColumns, FactorKind::kUnrolled},
+            {kPairs, FactorKind::kThreads},
+            {kPair, FactorKind::kVector}};
+  }
+  static Layout split(const Layout& layout, size_t dim, const std::vector<Factor>& factors) {
+    std::vector<int64_t> extents;
+    for (const Factor& f : factors) extents.push_back(f.extent);
+    return layout.split(static_cast<int>(dim), std::move(extents));
+  }
+
+  // Every stage of rows is stored as the warps hold them.
+  void lay_out(const std::string& weights) {
+    const std::vector<Factor>& factors = values_tile_.rows;
+    const Layout of_rows = tiled(Layout(), batch(), scores_.m, factors);
+    const size_t more = batch() + factors.size() + 1;  // the first dim behind them
+    s_->layout(scores(), tiled(of_rows, more, scores_.n, scores_tile_.columns));
+    s_->layout(maximum_ + ".block", of_rows);
+    s_->layout(powers(), split(of_rows, more + 1, key_factors()));
+    for (const std::string& sum : block_sums()) s_->layout(sum, of_rows);
+    s_->layout(rows(), of_rows);
+    // Matrices have one axis of batch, in front of lines that fill whole tiles.
+    s_->layout(weights, split(tiled(Layout(), 1, round_up(scores_.m, tile_rows()), factors), factors.size() + 2,
+                              step_factors()));
+  }
+
+  Names tile_output(ProductLoops& result) {
+    Names tiles = result.tile_output();
+    s_->parallel(output_.output, {tiles.begin(), tiles.end() - 1});
+    return tiles;
+  }
+
+  void order(const std::string& stage, const Loops& loops, const Names& between = {}) {
+    s_->reorder(stage, joined(joined(loops.outer, between, loops.warps), loops.lanes, loops.inner));
+    for (const std::string& l : joined(loops.warps, loops.lanes)) s_->threads(stage, l);
+    for (const std::string& l : loops.inner) s_->unroll(stage, l);
+  }
+
+  // Axes of the batch and of rows, and the number of the next one.
+  Loops row_loops(size_t& dim, size_t batches) const {
+    Loops loops;
+    loops.add_outer(batches + 1, dim);
+    loops.add(values_tile_.rows, dim);
+    return loops;
+  }
+
+  // What combines the blocks of keys.
+  void map_rows() {
+    size_t dim = 0;
+    Loops loops = row_loops(dim, batch());
+    loops.add({{kPairs, FactorKind::kThreads}, {1, FactorKind::kUnrolled}, {kPair, FactorKind::kUnrolled}}, dim);
+    order(rows(), loops, {"r0"});
+    s_->pipeline(rows(), "r0", shape_.stages);
+  }
+
+  void attach(const std::string& stage) { s_->compute_at(stage, rows(), "r0", loop::Scope::kRegister); }
+
+  // All that is computed of one block of keys; consumers first.
+  void attach_block(ProductLoops& values, ProductLoops& scores) {
+    values.attach_sums(rows(), "r0");
+    const std::string weights = values.operand(Side::kLeft);
+    attach(weights);
+    size_t dim = 0;
+    Loops loops = row_loops(dim, 1);
+    loops.add(step_factors(), dim);
+    order_vector(weights, loops);
+    for (const std::string& sum : block_sums()) attach_combined(sum);
+    attach(powers());
+    dim = 0;
+    loops = row_loops(dim, batch());
+    loops.add_outer(1, dim);
+    loops.add(key_factors(), dim);
+    order_vector(powers(), loops);
+    attach_combined(maximum_ + ".block");
+    attach(this->scores());
+    dim = 0;
+    loops = row_loops(dim, batch());
+    loops.add_outer(1, dim);
+    loops.add(scores_tile_.columns, dim);
+    order(this->scores(), loops);
+    scores.attach_sums(this->scores(), loops.outer.back());
+  }
+
+  // The last of the inner loops is a vector.
+  void order_vector(const std::string& stage, Loops loops) {
+    s_->reorder(stage, joined(joined(loops.outer, loops.warps), loops.lanes, loops.inner));
+    for (const std::string& l : joined(loops.warps, loops.lanes)) s_->threads(stage, l);
+    for (size_t i = 0; i + 1 < loops.inner.size(); ++i) s_->unroll(stage, loops.inner[i]);
+    s_->vectorize(stage, loops.inner.back());
+  }
+
+  // A reduction over a block of keys: lanes that share a row combine what each holds of it.
+  void attach_combined(const std::string& stage) {
+    attach(stage);
+    size_t dim = 0;
+    Loops loops = row_loops(dim, batch());
+    loops.add_outer(1, dim);
+    s_->split(stage, "r0", {kPairs, kPair});
+    const Names held = {"r0.0", "r0.2"};
+    s_->reorder(stage, joined(joined(loops.outer, loops.inner, loops.warps), joined(loops.lanes, Names{"r0.1"}), held));
+    for (const std::string& l : joined(loops.warps, loops.lanes, Names{"r0.1"})) s_->threads(stage, l);
+    for (const std::string& l : joined(loops.inner, held)) s_->unroll(stage, l);
+  }
+
+  const Chain& chain_;
+  const Link& scores_;
+  const MatrixProduct& output_;
+  const std::string& maximum_;
+  const te::Online& online_;
+  Link values_;
+  Shape shape_;
+  const TargetInfo& target_;
+  ThreadBlockTile scores_tile_, values_tile_;
+  schedule::Schedule* s_ = nullptr;
+};
+
+}  // namespace
+
+void add_streamed(const Chain& chain, const Link& scores, const MatrixProduct& output, const Construction& base,
+                  const TargetInfo& target, Candidates& candidates) {
+  const std::string maximum = schedule::maximum_of(chain);
+  if (maximum.empty()) return;
+  for (const Shape& shape : kShapes) {
+    const Result<te::Online> online = te::online(chain.program, maximum, StreamedChain::cut(shape));
+    if (!online.ok()) return;
+    StreamedChain kernel(chain, scores, output, maximum, *online, shape, target);
+    if (!kernel.fits()) continue;
+    candidates.push_back(base);
+    kernel.schedule(candidates.back());
+  }
+}
+
+}  // namespace tw::construct

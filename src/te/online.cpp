@@ -1,0 +1,317 @@
+#include "te/online.h"
+
+#include <algorithm>
+#include <list>
+#include <optional>
+
+#include "support/math.h"
+#include "te/axes.h"
+#include "te/reads.h"
+#include "te/rewrite.h"
+
+namespace tw::te {
+namespace {
+
+bool reads(const Expr& e, const std::string& tensor) {
+  bool found = false;
+  visit(e, [&](const Expr& x) { found = found || (x.op() == Op::kLoad && x->name == tensor); });
+  return found;
+}
+
+// Nothing where the maximum is that of nothing, or of -inf only: then exponentials are 0, not NaN.
+Expr finite(const Expr& maximum) {
+  const Expr none = identity_of(CombinerKind::kMax, maximum.type());
+  return select(maximum == none, imm(maximum.type(), 0), maximum);
+}
+
+// One sum along the row: its terms are exp(s_j - M) * others * of_row.
+struct Sum {
+  Compute compute;
+  bool found = false;            // the exponential
+  std::optional<DataType> half;  // to which it is rounded
+  Expr others, of_row;           // null: 1
+  const std::string& name() const { return compute.name(); }
+  const std::string& step() const { return compute.reduce_axes[0].name; }
+};
+
+class OnlinePass {
+ public:
+  OnlinePass(const Program& program, const OnlineCut& cut) : program_(program), cut_(cut) {}
+
+  Result<Online> run(const std::string& maximum) {
+    const Compute* max = program_.find_compute(maximum);
+    const bool is_it = max != nullptr && max->is_reduction() && max->combiner.kind == CombinerKind::kMax &&
+                       max->reduce_axes.size() == 1 && max->outputs[0].type.is_float();
+    if (!is_it) return declined("{} is no maximum of a row of floats", maximum);
+    inline_between(maximum);
+    max_ = *program_.find_compute(maximum);
+    for (const Compute& c : program_.computes) {
+      if (c.is_reduction() && depends_on_max(c)) take_sum(c);
+      if (!reason_.empty()) return Reason{reason_};
+    }
+    if (wide_ == nullptr) return declined("no sum of exponentials relative to {} has columns", maximum);
+    Online out{rewritten(), {maximum}, wide_->name(), {}};
+    for (const Sum& s : sums_) {
+      out.changed.push_back(s.name());
+      if (&s != wide_) out.sums.push_back(s.name());
+    }
+    return out;
+  }
+
+ private:
+  Program rewritten() const {
+    Program out = program_;
+    out.computes.clear();
+    for (const Compute& c : program_.computes) {
+      if (c.name() != max_.name() && !depends_on_max(c)) out.computes.push_back(c);
+    }
+    add_blocks(out);
+    add_tuple(out);
+    out.computes.push_back(result(max_, member(max_.name(), int_imm(0))));
+    for (const Sum& s : sums_) out.computes.push_back(result(s.compute, value(s)));
+    for (const Compute& c : program_.computes) {
+      if (depends_on_max(c) && !is_sum(c.name())) out.computes.push_back(c);
+    }
+    drop_unread(out);
+    verify(out);
+    return out;
+  }
+
+  bool depends_on_max(const Compute& c) const { return depends_on(program_, c, max_.name()); }
+  bool is_sum(const std::string& tensor) const {
+    return std::ranges::any_of(sums_, [&](const Sum& s) { return s.name() == tensor; });
+  }
+  size_t rows() const { return max_.axes.size(); }
+  int64_t length() const { return max_.reduce_axes[0].extent; }
+  int64_t blocks() const { return ceil_div(length(), cut_.block); }
+  DataType type() const { return max_.outputs[0].type; }
+  int64_t columns() const { return wide_->compute.axes.back().extent; }
+  int64_t column_groups() const { return ceil_div(columns(), cut_.each * cut_.width); }
+  static std::string part(const std::string& tensor) { return tensor + ".block"; }
+  static std::string whole(const std::string& tensor) { return tensor + ".row"; }
+
+  // What stands between the maximum and the sums becomes part of their terms.
+  void inline_between(const std::string& maximum) {
+    std::set<std::string> between;
+    for (const Compute& c : program_.computes) {
+      if (c.is_reduction() || program_.is_output(c.name()) || !depends_on(program_, c, maximum)) continue;
+      const auto follows = [&](const Compute& r) { return r.is_reduction() && depends_on(program_, r, c.name()); };
+      if (std::ranges::any_of(program_.computes, follows)) between.insert(c.name());
+    }
+    program_ = inline_computes(program_, between);
+  }
+
+  void take_sum(const Compute& c) {
+    const size_t rank = c.axes.size();
+    bool fits = c.combiner.kind == CombinerKind::kSum && c.outputs[0].type == type() && rank >= rows() &&
+                rank <= rows() + 1 && c.reduce_axes.size() == 1 && c.reduce_axes[0].extent == length();
+    for (size_t d = 0; fits && d < rows(); ++d) fits = c.axes[d].extent == max_.axes[d].extent;
+    if (!fits) return refuse(c.name(), "is no sum along the rows of " + max_.name());
+    Sum sum;
+    sum.compute = c;
+    collect(sum, c.body[0]);
+    if (!sum.found) return refuse(c.name(), "sums no multiples of an exponential relative to " + max_.name());
+    const bool wide = rank > rows();
+    if (wide && wide_ != nullptr) return refuse(c.name(), "is a second sum with columns");
+    sums_.push_back(std::move(sum));
+    if (wide) wide_ = &sums_.back();
+  }
+
+  static void multiply(Expr& product, const Expr& by) { product = product ? product * by : by; }
+
+  void collect(Sum& sum, const Expr& e) {
+    if (e.op() == Op::kMul) {
+      collect(sum, e.arg(0));
+      return collect(sum, e.arg(1));
+    }
+    if (e.op() == Op::kDiv && !uses_var(e.arg(1), sum.step())) {
+      collect(sum, e.arg(0));
+      return multiply(sum.of_row, imm(e.type(), 1) / e.arg(1));
+    }
+    const bool rounds = e.op() == Op::kCast && e.arg(0).op() == Op::kCast && e.arg(0).type().is_half() &&
+                        e.arg(0).arg(0).type() == e.type() && reads(e, max_.name());
+    if (rounds) {
+      sum.half = e.arg(0).type();
+      return collect(sum, e.arg(0).arg(0));
+    }
+    if (is_exponential(sum, e) && !sum.found) {
+      sum.found = true;
+      return;
+    }
+    if (reads(e, max_.name())) return refuse(sum.name(), "depends in another way on " + max_.name());
+    multiply(uses_var(e, sum.step()) ? sum.others : sum.of_row, e);
+  }
+
+  // Whether `e`, part of a term, is exp(s_j - M) of the term's row.
+  bool is_exponential(const Sum& sum, const Expr& e) const {
+    if (e.op() != Op::kCall || e->name != "exp" || e.arg(0).op() != Op::kSub) return false;
+    const Compute& c = sum.compute;
+    const std::vector<Expr> row = variables({c.axes.begin(), c.axes.begin() + static_cast<std::ptrdiff_t>(rows())});
+    return equal(e.arg(0).arg(0), element(row, c.reduce_axes[0].var())) && equal(e.arg(0).arg(1), max_.outputs[0](row));
+  }
+
+  // s_j of a row.
+  Expr element(const std::vector<Expr>& row, const Expr& j) const {
+    VarMap values = {{max_.reduce_axes[0].name, j}};
+    for (size_t d = 0; d < rows(); ++d) values[max_.axes[d].name] = row[d];
+    return substitute(max_.body[0], values);
+  }
+
+  // Axes of rows, of blocks, and more.
+  std::vector<Axis> block_axes(const std::vector<int64_t>& more) const {
+    Shape shape = shape_of(max_.axes);
+    shape.push_back(blocks());
+    shape.insert(shape.end(), more.begin(), more.end());
+    return make_axes('i', shape);
+  }
+
+  // Element `step` of the block that `axes` name, and `e` where the row has it.
+  Expr place(const std::vector<Axis>& axes, const Expr& step) const {
+    return axes[rows()].var() * int_imm(cut_.block) + step;
+  }
+  Expr inside(const Expr& place, const Expr& e, const Expr& otherwise) const {
+    return length() % cut_.block == 0 ? e : select(place < int_imm(length()), e, otherwise);
+  }
+
+  static Compute compute(const std::string& name, std::vector<Axis> axes, const Expr& body) {
+    return {.outputs = {{name, body.type(), shape_of(axes)}},
+            .axes = std::move(axes),
+            .reduce_axes = {},
+            .body = {body},
+            .combiner = {}};
+  }
+
+  Compute over_block(const std::string& name, std::vector<Axis> axes, CombinerKind kind, const Expr& body) const {
+    Compute c = compute(name, std::move(axes), body);
+    c.reduce_axes = {{"r0", cut_.block}};
+    c.combiner.kind = kind;
+    c.combiner.identity = {identity_of(kind, body.type())};
+    return c;
+  }
+
+  void add_blocks(Program& out) const {
+    const std::vector<Axis> axes = block_axes({}), elements = block_axes({cut_.block});
+    const std::vector<Expr> at = variables(axes);
+    const std::vector<Expr> row(at.begin(), at.begin() + static_cast<std::ptrdiff_t>(rows()));
+    const auto at_step = [&](const Expr& step) {
+      std::vector<Expr> indices = at;
+      indices.push_back(step);
+      return indices;
+    };
+    const Expr r = place(axes, var("r0")), j = place(elements, elements.back().var());
+    const Expr none = identity_of(CombinerKind::kMax, type()), zero = imm(type(), 0);
+    out.computes.push_back(over_block(part(max_.name()), axes, CombinerKind::kMax, inside(r, element(row, r), none)));
+    const Tensor max = out.computes.back().outputs[0];
+    const Expr power = tw::call("exp", {element(row, j) - finite(max(at))});
+    out.computes.push_back(compute(max_.name() + ".exp", elements, inside(j, power, zero)));
+    const Tensor powers = out.computes.back().outputs[0];
+    for (const Sum& s : sums_) {
+      std::vector<Axis> all = axes;
+      VarMap values = {{s.step(), r}};
+      for (size_t d = 0; d < s.compute.axes.size(); ++d) {
+        if (d == rows()) all = block_axes({s.compute.axes[d].extent});
+        values[s.compute.axes[d].name] = d < rows() ? row[d] : all.back().var();
+      }
+      Expr term = powers(at_step(var("r0")));
+      if (s.half) term = cast(type(), cast(*s.half, term));
+      if (s.others) term = term * inside(r, substitute(s.others, values), zero);
+      out.computes.push_back(over_block(part(s.name()), all, CombinerKind::kSum, term));
+    }
+  }
+
+  // The parts of all blocks: the sum with columns first, whose columns several holders share, each with its own copy of
+  // what there is once a row.
+  void add_tuple(Program& out) const {
+    Shape shape = shape_of(max_.axes);
+    const size_t shared = shape.size() + 1;
+    shape.insert(shape.end(), {cut_.each, column_groups(), cut_.width});
+    Compute c;
+    c.axes = make_axes('i', shape);
+    c.reduce_axes = {{"r0", blocks()}};
+    c.combiner.kind = CombinerKind::kTuple;
+    std::vector<Expr> at = variables({c.axes.begin(), c.axes.begin() + static_cast<std::ptrdiff_t>(rows())});
+    at.push_back(var("r0"));
+    const Expr column = (c.axes[shared].var() * int_imm(cut_.each) + c.axes[shared - 1].var()) * int_imm(cut_.width) +
+                        c.axes.back().var();
+    std::vector<const Compute*> sums = {&wide_->compute};
+    for (const Sum& s : sums_) {
+      if (&s != wide_) sums.push_back(&s.compute);
+    }
+    sums.push_back(&max_);
+    const auto side = [&](char letter, size_t k) { return var(fmt::format("{}{}", letter, k), type()); };
+    const Expr max = tw::max(side('a', sums.size() - 1), side('b', sums.size() - 1));
+    const auto scaled = [&](char letter, size_t k) {
+      return side(letter, k) * tw::call("exp", {side(letter, sums.size() - 1) - finite(max)});
+    };
+    for (size_t k = 0; k < sums.size(); ++k) {
+      const bool is_max = k + 1 == sums.size();
+      std::vector<Expr> indices = at;
+      if (k == 0) indices.push_back(column);
+      const Expr load = out.tensor(part(sums[k]->name()))(indices);
+      const bool exact = k > 0 || columns() % (cut_.each * cut_.width) == 0;
+      c.body.push_back(exact ? load : select(column < int_imm(columns()), load, imm(type(), 0)));
+      c.outputs.push_back({whole(sums[k]->name()), type(), k == 0 ? shape : Shape(shape.begin(), shape.end() - 2)});
+      c.combiner.identity.push_back(identity_of(is_max ? CombinerKind::kMax : CombinerKind::kSum, type()));
+      c.combiner.lhs.push_back(side('a', k)->name);
+      c.combiner.rhs.push_back(side('b', k)->name);
+      c.combiner.result.push_back(is_max ? max : scaled('a', k) + scaled('b', k));
+    }
+    out.computes.push_back(std::move(c));
+  }
+
+  // What there is once a row, in the copy of a holder, of the row that the first axes of any result name.
+  Expr member(const std::string& name, const Expr& holder) const {
+    std::vector<Expr> at = variables(result_axes(rows()));
+    at.push_back(holder);
+    return load(whole(name), type(), std::move(at));
+  }
+
+  std::vector<Axis> result_axes(size_t rank) const {
+    return make_axes(
+        'i', shape_of({wide_->compute.axes.begin(), wide_->compute.axes.begin() + static_cast<std::ptrdiff_t>(rank)}));
+  }
+
+  Expr value(const Sum& s) const {
+    const std::vector<Axis> axes = result_axes(s.compute.axes.size());
+    Expr holder = int_imm(0), all;
+    if (&s == wide_) {
+      const Expr column = axes.back().var(), width = int_imm(cut_.width), each = int_imm(cut_.each);
+      holder = floor_mod(floor_div(column, width), each);
+      std::vector<Expr> at = variables(result_axes(rows()));
+      at.insert(at.end(), {holder, floor_div(column, width * each), floor_mod(column, width)});
+      all = load(whole(s.name()), type(), std::move(at));
+    } else {
+      all = member(s.name(), holder);
+    }
+    if (!s.of_row) return all;
+    VarMap values;
+    for (size_t d = 0; d < axes.size(); ++d) values[s.compute.axes[d].name] = axes[d].var();
+    const Expr by = rewrite(substitute(s.of_row, values), [&](const Expr& e) {
+      return e.op() == Op::kLoad && is_sum(e->name) ? member(e->name, holder) : Expr();
+    });
+    return all * by;
+  }
+
+  Compute result(const Compute& was, const Expr& value) const {
+    return compute(was.name(), result_axes(was.axes.size()), value);
+  }
+
+  void refuse(const std::string& compute, const std::string& what) {
+    if (reason_.empty()) reason_ = compute + " " + what;
+  }
+
+  Program program_;
+  OnlineCut cut_;
+  Compute max_;
+  std::list<Sum> sums_;
+  const Sum* wide_ = nullptr;  // the one with columns
+  std::string reason_;
+};
+
+}  // namespace
+
+Result<Online> online(const Program& program, const std::string& maximum, const OnlineCut& cut) {
+  return OnlinePass(program, cut).run(maximum);
+}
+
+}  // namespace tw::te

@@ -1,0 +1,35 @@
+// Sums of exponentials relative to the maximum of their row, block by block of the row (Milakov, Gimelshein 2018:
+// "Online normalizer calculation for softmax"; Dao et al. 2022: "FlashAttention").
+#pragma once
+#include <string>
+#include <vector>
+
+#include "support/error.h"
+#include "te/te.h"
+
+namespace tw::te {
+
+/// How rows and columns are cut.
+struct OnlineCut {
+  int64_t block = 1;            // elements of a row that are there at a time
+  int64_t each = 1, width = 1;  // holders that share the columns of a sum, and neighbours that each holds in turn
+};
+
+/// A program whose sums along a row need no whole row.
+struct Online {
+  Program program;
+  std::vector<std::string> changed;  // computes of the old program that have other bodies
+  std::string wide;                  // the sum with columns
+  std::vector<std::string> sums;     // the others
+};
+
+/// With `maximum` M = max_j s_j and sums R = sum_j exp(s_j - M) g_j h, where h does not depend on j, each block n of
+/// the row has
+///   m_n = max_j s_j, R_n = sum_j exp(s_j - m_n) g_j   over its own j,
+/// and two parts of the row combine by m = max(m1, m2), R = R1 exp(m1 - m) + R2 exp(m2 - m): a reduction over a tuple.
+/// What a sum rounds to 16 bits stays rounded, without h. Names: "R.block" [rows, blocks, columns], "M.block", "M.exp"
+/// [rows, blocks, block], "R.row" [rows, each, groups, width] with "M.row" [rows, each] and those of other sums.
+/// One of the sums has columns, one axis of them. Declines, with the reason, what is not of this form.
+Result<Online> online(const Program& program, const std::string& maximum, const OnlineCut& cut);
+
+}  // namespace tw::te

@@ -1,0 +1,107 @@
+// Sums of exponentials relative to their row's maximum, block by block: the same numbers as all at once.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "schedule/schedule.h"
+#include "support/error.h"
+#include "te/parser.h"
+#include "tests/harness/loop_check.h"
+#include "tests/harness/te_evaluate.h"
+#include "tests/harness/te_programs.h"
+
+namespace tw::schedule {
+namespace {
+
+using testing::Attention;
+using testing::attention;
+
+void expect_same(const te::Program& p, const Schedule& s, const te::ValueMap& inputs, double tolerance = 1e-5) {
+  const loop::Program loops = apply(p, s);
+  SCOPED_TRACE(loop::to_string(loops));
+  EXPECT_EQ(testing::first_difference(p, te::evaluate(p, inputs), testing::run_loops(loops, inputs), tolerance), "");
+}
+
+TEST(Online, BlocksThatDivideTheRowAndSuchThatDoNot) {
+  for (const int64_t block : {1, 8, 12, 16, 40, 64}) {
+    const te::Program p = attention({2, 1, 5, 40, 4, 12, true});
+    expect_same(p, Schedule().online("most", block, 1, 1), testing::whole_inputs(p));
+    expect_same(p, Schedule().online("most", block, 4, 2), testing::whole_inputs(p));
+  }
+}
+
+// What holds the row's columns has its maximum and its sum, too.
+TEST(Online, MembersHaveTheFirstAxesOnly) {
+  const te::Program p = attention({1, 2, 6, 40, 4, 16, true});
+  Schedule s = Schedule().online("most", 8, 4, 2);
+  s.compute_at("out.row", "out", "i1", loop::Scope::kStack);
+  s.reorder("out.row", {"i0", "i1", "r0", "i2", "i3", "i4"});
+  for (const char* part : {"out.block", "sum.block", "most.exp", "most.block"})
+    s.compute_at(part, "out.row", "r0", loop::Scope::kStack);
+  expect_same(p, s, testing::whole_inputs(p));
+  const std::string text = loop::to_string(apply(p, s));
+  EXPECT_NE(text.find("alloc most.row: f32[1, 1, 4] stack"), std::string::npos) << text;
+  EXPECT_NE(text.find("alloc out.row: f32[1, 1, 4, 2, 2] stack"), std::string::npos) << text;
+  // Members that have fewer axes are combined after those whose values need what they were.
+  EXPECT_LT(text.find("out.row[0, 0, out.row.i2, out.row.i3, out.row.i4] = out.row.next"),
+            text.find("] = out.row.next2"));
+}
+
+// Rows of which nothing is left have no weights at all, as all at once; blocks of which nothing is left have none.
+TEST(Online, ElementsThatAreMinusInfinity) {
+  const te::Program p = attention({2, 1, 3, 24, 4, 8, true});
+  te::ValueMap inputs = testing::whole_inputs(p);
+  std::vector<double>& mask = inputs.at("mask").floats;
+  for (size_t i = 0; i < 24; ++i) mask[i] = i < 8 || i == 20 ? -std::numeric_limits<double>::infinity() : 0;
+  for (size_t i = 24; i < 48; ++i) mask[i] = i == 40 ? 30000 : -10000;
+  expect_same(p, Schedule().online("most", 8, 1, 1), inputs);
+  for (size_t i = 0; i < 24; ++i) mask[i] = -std::numeric_limits<double>::infinity();
+  const te::ValueMap want = te::evaluate(p, inputs);
+  EXPECT_TRUE(std::isnan(want.at("out").floats[0]));
+  expect_same(p, Schedule().online("most", 8, 4, 2), inputs);
+}
+
+TEST(Online, SaysWhatItCannotRewrite) {
+  const auto refusal = [](const te::Program& p, const Schedule& s) -> std::string {
+    try {
+      apply(p, s);
+    } catch (const UserError& error) {
+      const std::string text = error.what();
+      return text.substr(text.find("': ") + 3);
+    }
+    return "accepted";
+  };
+  const te::Program p = attention({1, 1, 5, 16, 4, 8, false});
+  EXPECT_EQ(refusal(p, Schedule().online("sum", 8, 1, 1)), "sum is no maximum of a row of floats");
+  EXPECT_EQ(refusal(testing::matmul_relu(4, 4, 4), Schedule().online("x", 8, 1, 1)),
+            "x is no maximum of a row of floats");
+  const te::Program other = te::parse_program(R"(te other
+input x: f32[4, 9]
+m: f32[4] = max(r0 in 9) over (i0) of x[i0, r0]
+s: f32[4] = sum(r0 in 9) over (i0) of (x[i0, r0] - m[i0])
+output s
+)");
+  EXPECT_EQ(refusal(other, Schedule().online("m", 3, 1, 1)), "s depends in another way on m");
+}
+
+TEST(Online, ItsProgramIsText) {
+  const te::Program p = te::parse_program(R"(te members
+input x: f32[4, 9]
+o: f32[4, 9], m: f32[4] = tuple(r0 in 9) from (0:f32, -inf:f32) over (i0, i1) of (x[i0, i1], x[i0, r0]) by (a, b), (c, d) -> ((a + (c * b)), max(b, d))
+output o, m
+)");
+  EXPECT_EQ(te::to_string(te::parse_program(te::to_string(p))), te::to_string(p));
+  const te::ValueMap inputs = testing::whole_inputs(p);
+  EXPECT_EQ(te::evaluate(p, inputs).at("m").floats.size(), 4U);
+  EXPECT_THROW(te::parse_program(R"(te members
+input x: f32[4, 9]
+o: f32[4, 9], m: f32[4] = tuple(r0 in 9) from (0:f32, -inf:f32) over (i0, i1) of (x[i0, i1], x[i0, i1]) by (a, b), (c, d) -> (a, b)
+output o
+)"),
+               std::exception)
+      << "m does not have i1";
+}
+
+}  // namespace
+}  // namespace tw::schedule

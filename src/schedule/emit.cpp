@@ -410,19 +410,6 @@ class Emitter {
 }  // namespace
 
 loop::Program emit(const State& state) {
-    for (const Stage& st : state.stages) {
-      fprintf(stderr, "stage %s at %s %s scope %d:", st.name().c_str(), st.consumer.c_str(), st.at_loop.c_str(),
-              (int)st.scope);
-      for (auto& l : st.loops)
-        fprintf(stderr, " %s:%ld/%d%s", l.name.c_str(), l.extent, (int)l.kind, l.reduction ? "r" : "");
-      fprintf(stderr, "\n   region");
-      for (size_t d = 0; d < st.region.extent.size(); ++d)
-        fprintf(stderr, " [%s]+%ld", to_string(st.region.base[d]).c_str(), st.region.extent[d]);
-      fprintf(stderr, "\n   guards");
-      for (auto& g : st.guards) fprintf(stderr, " {%s}", to_string(g).c_str());
-      for (auto& b : st.compute.body) fprintf(stderr, "\n   body %s", to_string(b).c_str());
-      fprintf(stderr, "\n");
-    }
   loop::Program program;
   program.name = state.program.name;
   const Emitter emitter(state);

@@ -43,6 +43,7 @@ class OnlinePass {
     const bool is_it = max != nullptr && max->is_reduction() && max->combiner.kind == CombinerKind::kMax &&
                        max->reduce_axes.size() == 1 && max->outputs[0].type.is_float();
     if (!is_it) return declined("{} is no maximum of a row of floats", maximum);
+    keep_elements_whole(maximum);
     inline_between(maximum);
     max_ = *program_.find_compute(maximum);
     for (const Compute& c : program_.computes) {
@@ -50,7 +51,8 @@ class OnlinePass {
       if (!reason_.empty()) return Reason{reason_};
     }
     if (wide_ == nullptr) return declined("no sum of exponentials relative to {} has columns", maximum);
-    Online out{rewritten(), {maximum}, wide_->name(), {}};
+    Online out{rewritten(), whole_, wide_->name(), {}};
+    out.changed.push_back(maximum);
     for (const Sum& s : sums_) {
       out.changed.push_back(s.name());
       if (&s != wide_) out.sums.push_back(s.name());
@@ -89,6 +91,63 @@ class OnlinePass {
   int64_t column_groups() const { return ceil_div(columns(), cut_.each * cut_.width); }
   static std::string part(const std::string& tensor) { return tensor + ".block"; }
   static std::string whole(const std::string& tensor) { return tensor + ".row"; }
+
+  // Elements of the row stay in registers from where they are computed to where they are used: what would round them to
+  // 16 bits on the way, to store them, does not.
+  void keep_elements_whole(const std::string& maximum) {
+    std::set<std::string> wide;  // were of 16 bits
+    for (Compute& c : program_.computes) {
+      const bool before = c.name() == maximum || depends_on(program_, *program_.find_compute(maximum), c.name());
+      if (!before || c.outputs.size() > 1) continue;
+      Expr body = unrounded(c.body[0], wide);
+      Tensor& out = c.outputs[0];
+      if (!c.is_reduction() && is_rounding(body) && !program_.is_output(out.name) && is_read_as_f32(out)) {
+        body = body.arg(0);
+        out.type = body.type();
+        wide.insert(out.name);
+      }
+      if (!equal(body, c.body[0]) && c.name() != maximum) whole_.push_back(c.name());
+      c.body[0] = body;
+    }
+    for (Compute& c : program_.computes) {
+      for (Expr& body : c.body) body = read_whole(body, wide);
+    }
+  }
+
+  static bool is_rounding(const Expr& e) {
+    return e.op() == Op::kCast && e.type().is_half() && e.arg(0).type() == DataType::f32();
+  }
+
+  // Whether nothing but conversions reads `tensor`.
+  bool is_read_as_f32(const Tensor& tensor) const {
+    bool only = true;
+    const auto is_it = [&](const Expr& x) { return x.op() == Op::kLoad && x->name == tensor.name; };
+    for (const Compute& c : program_.computes) {
+      for (const Expr& body : c.body) {
+        only = only && !is_it(body);
+        visit(body, [&](const Expr& e) {
+          const bool converts = e.op() == Op::kCast && e.type() == DataType::f32();
+          only = only && (converts || std::ranges::none_of(e->args, is_it));
+        });
+      }
+    }
+    return only;
+  }
+
+  // `e` where loads of `wide` are f32 already, and without conversions of f32 to 16 bits and back.
+  static Expr unrounded(const Expr& e, const std::set<std::string>& wide) {
+    return rewrite(read_whole(e, wide), [&](const Expr& x) {
+      const bool rounds = x.op() == Op::kCast && x.type() == DataType::f32() && is_rounding(x.arg(0));
+      return rounds ? x.arg(0).arg(0) : Expr();
+    });
+  }
+
+  static Expr read_whole(const Expr& e, const std::set<std::string>& wide) {
+    return rewrite(e, [&](const Expr& x) -> Expr {
+      if (x.op() != Op::kCast || x.arg(0).op() != Op::kLoad || !wide.contains(x.arg(0)->name)) return {};
+      return load(x.arg(0)->name, DataType::f32(), x.arg(0)->args);
+    });
+  }
 
   // What stands between the maximum and the sums becomes part of their terms.
   void inline_between(const std::string& maximum) {
@@ -304,7 +363,8 @@ class OnlinePass {
   OnlineCut cut_;
   Compute max_;
   std::list<Sum> sums_;
-  const Sum* wide_ = nullptr;  // the one with columns
+  const Sum* wide_ = nullptr;       // the one with columns
+  std::vector<std::string> whole_;  // computes that round no more
   std::string reason_;
 };
 

@@ -45,7 +45,8 @@ TEST(Chain, AttentionByThreadsIsOneKernel) {
   }
 }
 
-// Keys come block by block: as many blocks as it takes, the last one with fewer keys, and rows that fill tiles or do not.
+// Keys come block by block: as many blocks as it takes, the last one with fewer keys, and rows that fill tiles or do
+// not.
 TEST(Chain, AttentionByThreadsReadsKeysInBlocks) {
   const Attention shapes[] = {{1, 2, 64, 256, 16, 16, true, DataType::f16()},
                               {2, 1, 130, 101, 24, 9, true, DataType::bf16()},

@@ -2,6 +2,7 @@
 #pragma once
 #include <fmt/format.h>
 
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -45,7 +46,9 @@ class KernelEmitter {
   void nested(const std::string& head, const Body& body) {
     line("{}{{", head);
     ++depth_;
+    const std::map<std::string, std::string> rows = matrix_rows_;  // those named in `body` are known there only
     body();
+    matrix_rows_ = rows;
     --depth_;
     line("}}");
   }
@@ -133,6 +136,10 @@ class KernelEmitter {
   void matrix(const Stmt& s);
   // Elements that one lane holds beside each other, in one access where they lie so.
   std::string neighbours(const std::vector<Expr>& loads) const;
+  // What the instruction takes of an operand: rows of shared memory, or single elements.
+  void add_operand(const std::optional<MatrixRows>& rows, const std::vector<std::vector<Expr>>& loads,
+                   std::vector<std::string>& operands);
+  bool is_param(const std::string& buffer) const;
 
   // ---- What one thread does (kernel_memory.cpp; lets and branches: kernel_emitter.cpp).
   void let(const Stmt& s, Then then);
@@ -181,14 +188,15 @@ class KernelEmitter {
   int64_t consumer_threads_ = 1;        // threads of all consumers of a block
   std::string thread_ = "threadIdx.x";  // thread of a consumer
   WarpRole role_ = WarpRole::kConsumer;
-  std::optional<Ring> tma_ring_;          // ring of buffers filled by TMA
-  VarMap lets_;                           // indices by their names, in terms of tiles and loops
-  const ThreadGroup* group_ = nullptr;    // of the statement at hand
-  std::set<std::string> swizzled_;        // buffers read by wgmma
-  bool in_pipeline_ = false;              // where a pipelined loop's buffers are used
-  std::set<std::string> stored_in_turn_;  // there: to what a turn of that loop stores
-  bool fills_ahead_ = false;              // inside a pipelined loop's fill
-  bool stored_for_matrix_ = false;        // by threads, not by copies
+  std::optional<Ring> tma_ring_;                    // ring of buffers filled by TMA
+  VarMap lets_;                                     // indices by their names, in terms of tiles and loops
+  const ThreadGroup* group_ = nullptr;              // of the statement at hand
+  std::set<std::string> swizzled_;                  // buffers read by wgmma
+  std::map<std::string, std::string> matrix_rows_;  // of operands, and the registers that have them
+  bool in_pipeline_ = false;                        // where a pipelined loop's buffers are used
+  std::set<std::string> stored_in_turn_;            // there: to what a turn of that loop stores
+  bool fills_ahead_ = false;                        // inside a pipelined loop's fill
+  bool stored_for_matrix_ = false;                  // by threads, not by copies
   int depth_ = 1;
   int counter_ = 0;
 };

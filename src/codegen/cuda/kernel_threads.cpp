@@ -29,6 +29,7 @@ void KernelEmitter::threads(const Stmt& s, Then then) {
     line("const int {} = {};", name, &l == &group.loops.front() ? turn : fmt::format("{} % {}", turn, l->extent));
   }
   group_ = &group;
+  matrix_rows_.clear();
   const std::optional<Combination> combination = combination_of(group);
   if (combination) {
     combine(group, *combination);
@@ -144,9 +145,37 @@ void KernelEmitter::matrix(const Stmt& s) {
   const MatrixStep step = matrix_step(s, *group_, names_.ranges);
   std::vector<std::string> operands;
   for (const std::vector<Expr>& d : step.d) operands.push_back(cuda_element(step.sums, d, names_));
-  for (const std::vector<Expr>& loads : step.operands) operands.push_back(neighbours(loads));
+  const size_t of_a = step.operands.size() * 2 / 3;
+  add_operand(step.a, {step.operands.begin(), step.operands.begin() + static_cast<std::ptrdiff_t>(of_a)}, operands);
+  add_operand(step.b, {step.operands.begin() + static_cast<std::ptrdiff_t>(of_a), step.operands.end()}, operands);
   const std::string type = step.type == DataType::f32() ? "tf32" : to_string(step.type);
   line("tw_mma_{}({});", type, fmt::join(operands, ", "));
+}
+
+void KernelEmitter::add_operand(const std::optional<MatrixRows>& rows, const std::vector<std::vector<Expr>>& loads,
+                                std::vector<std::string>& operands) {
+  constexpr int kRow = 8;
+  std::string row;
+  if (rows && !is_param(rows->row->name)) {
+    std::vector<Expr> indices = rows->row->args;
+    indices.back() = ramp(indices.back(), int_imm(1), kRow);
+    row = cuda_vector(rows->row->name, rows->row.type().with_lanes(kRow), indices, names_);
+  }
+  if (row.empty()) {
+    for (const std::vector<Expr>& each : loads) operands.push_back(neighbours(each));
+    return;
+  }
+  std::string& name = matrix_rows_[row];
+  if (name.empty()) {
+    name = fresh();
+    line("unsigned {}[{}];", name, rows->count);
+    line("tw_load_matrix<{}>({}, &{});", rows->transposed, name, row);
+  }
+  for (int i = 0; i < rows->count; ++i) operands.push_back(fmt::format("{}[{}]", name, i));
+}
+
+bool KernelEmitter::is_param(const std::string& buffer) const {
+  return std::ranges::find(kernel_.params, buffer, &loop::Buffer::name) != kernel_.params.end();
 }
 
 std::string KernelEmitter::neighbours(const std::vector<Expr>& loads) const {

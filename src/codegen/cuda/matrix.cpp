@@ -1,5 +1,7 @@
 #include "codegen/cuda/matrix.h"
 
+#include <functional>
+
 #include "core/model_units.h"
 #include "expr/tf32.h"
 #include "support/error.h"
@@ -59,6 +61,35 @@ MmaOperands operands_of(const Stmt& store, const std::string& pair) {
   return p;
 }
 
+// The rows that lanes name, `at` for the first of steps in each and `by_steps` where steps are rows; both leave the
+// other of `step` and of `line`, the values of what counts lines from 0 to 7, at 0.
+std::optional<MatrixRows> matrix_rows(const Expr& load, int count, const Analyzer& ranges, const VarMap& at,
+                                      const std::vector<VarMap>& steps, const VarMap& by_steps,
+                                      const std::vector<VarMap>& lines) {
+  if (!load.type().is_half()) return std::nullopt;
+  // Whether the elements are neighbours along the last dim.
+  const auto neighbours = [&](const std::vector<VarMap>& each) {
+    for (size_t i = 1; i < each.size(); ++i) {
+      for (size_t d = 0; d < load->args.size(); ++d) {
+        const Expr distance = ranges.simplify(substitute(load.arg(static_cast<int>(d)), each[i]) -
+                                              substitute(load.arg(static_cast<int>(d)), each[0]));
+        if (!distance.is_int(d + 1 == load->args.size() ? static_cast<int64_t>(i) : 0)) return false;
+      }
+    }
+    return true;
+  };
+  const bool transposed = !neighbours(steps);
+  if (transposed && !neighbours(lines)) return std::nullopt;
+  return MatrixRows{ranges.simplify(substitute(load, transposed ? by_steps : at)), transposed, count};
+}
+
+// The eight values of `number` in turn.
+std::vector<VarMap> eight(const std::function<VarMap(int64_t)>& at) {
+  std::vector<VarMap> all;
+  for (int64_t i = 0; i < 8; ++i) all.push_back(at(i));
+  return all;
+}
+
 std::vector<Expr> indices_at(const Stmt& store, const VarMap& place, const Analyzer& ranges) {
   return mapped(store->indices, [&](const Expr& index) { return ranges.simplify(substitute(index, place)); });
 }
@@ -91,6 +122,22 @@ MatrixStep matrix_step(const Stmt& nest, const ThreadGroup& group, const Analyze
   const VarMap column = {{at.pair, floor_div(var(at.row), int_imm(2))},
                          {at.column, floor_mod(var(at.row), int_imm(2))}};
   for (int64_t i = 0; i < lists; ++i) add(right, column, i);
+  const Expr lane = var(at.row) * int_imm(4) + var(at.pair), of_eight = floor_mod(lane, int_imm(8));
+  const Expr number = floor_div(lane, int_imm(8)), half = floor_mod(number, int_imm(2));
+  const auto steps_from = [&](const Expr& matrix) { return matrix * int_imm(8); };
+  const std::vector<VarMap> steps = eight([&](int64_t i) { return VarMap{{at.step, int_imm(i)}}; });
+  const Expr later = floor_div(number, int_imm(2));
+  out.a = matrix_rows(left, 4, ranges, {{at.half, half}, {at.row, of_eight}, {at.step, steps_from(later)}}, steps,
+                      {{at.half, half}, {at.row, int_imm(0)}, {at.step, steps_from(later) + of_eight}},
+                      eight([&](int64_t i) {
+                        return VarMap{{at.row, int_imm(i)}};
+                      }));
+  const auto line = [&](const Expr& i) {
+    return VarMap{{at.pair, floor_div(i, int_imm(2))}, {at.column, floor_mod(i, int_imm(2))}};
+  };
+  VarMap by_lines = line(of_eight), by_steps = line(int_imm(0));
+  by_lines[at.step] = steps_from(half), by_steps[at.step] = steps_from(half) + of_eight;
+  out.b = matrix_rows(right, 2, ranges, by_lines, steps, by_steps, eight([&](int64_t i) { return line(int_imm(i)); }));
   return out;
 }
 

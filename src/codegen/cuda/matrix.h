@@ -1,6 +1,7 @@
 // The loops of a matrix step as one instruction of a warp. Private to src/codegen/cuda.
 #pragma once
 #include <array>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -9,6 +10,14 @@
 
 namespace tw::codegen {
 
+/// An operand of 16-bit floats in shared memory as ldmatrix brings it (PTX ISA): each lane names a row of eight
+/// elements, those of one 8 x 8 matrix after the other.
+struct MatrixRows {
+  Expr row;                 // the load of a row's first element
+  bool transposed = false;  // rows are steps
+  int count = 2;            // matrices
+};
+
 /// D[16, 8] += A[16, 16] * B[16, 8] of 16-bit floats, summed in f32: what one lane holds of it, as the instruction
 /// mma.m16n8k16 deals it out (PTX ISA, "Matrix fragments for mma.m16n8k16"). Of f32 rounded to tf32 it is two
 /// instructions m16n8k8: which steps meet in one is free.
@@ -16,6 +25,7 @@ struct MatrixStep {
   DataType type;  // of A and B: f32 is rounded
   /// Loads of A, then of B, each list neighbours along the sum: pairs, of tf32 the four that two instructions take.
   std::vector<std::vector<Expr>> operands;
+  std::optional<MatrixRows> a, b;  // where rows or steps are neighbours in the last dim
   std::string sums;
   std::array<std::vector<Expr>, 4> d;  // indices into `sums`
 };

@@ -144,6 +144,17 @@ __device__ inline void tw_mma_tf32(float& d0, float& d1, float& d2, float& d3, t
         : "+f"(d0), "+f"(d1), "+f"(d2), "+f"(d3) : "r"(__float_as_uint(a.v[s])), "r"(__float_as_uint(below.v[s])), "r"(__float_as_uint(a.v[s + 1])),
           "r"(__float_as_uint(below.v[s + 1])), "r"(__float_as_uint(b.v[s])), "r"(__float_as_uint(b.v[s + 1])));
 }
+// Matrices of 8 x 8 elements in shared memory, of which each lane names a row, dealt out as operands (PTX ISA, "ldmatrix").
+template <bool Transposed> __device__ inline void tw_load_matrix(unsigned (&to)[2], const void* row) {
+  const unsigned at = (unsigned)__cvta_generic_to_shared(row);
+  if constexpr (Transposed) asm volatile("ldmatrix.sync.aligned.m8n8.x2.trans.shared.b16 {%0,%1}, [%2];" : "=r"(to[0]), "=r"(to[1]) : "r"(at));
+  else asm volatile("ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%0,%1}, [%2];" : "=r"(to[0]), "=r"(to[1]) : "r"(at));
+}
+template <bool Transposed> __device__ inline void tw_load_matrix(unsigned (&to)[4], const void* row) {
+  const unsigned at = (unsigned)__cvta_generic_to_shared(row);
+  if constexpr (Transposed) asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];" : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3]) : "r"(at));
+  else asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];" : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3]) : "r"(at));
+}
 __device__ inline unsigned tw_pair(unsigned short low, unsigned short high) { return low | (unsigned)high << 16; }
 )";
 

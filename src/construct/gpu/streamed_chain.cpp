@@ -247,7 +247,7 @@ class StreamedChain {
     loops = row_loops(dim, batch());
     loops.add_outer(1, dim);
     loops.add(scores_tile_.columns, dim);
-    order(this->scores(), loops);
+    order_vector(this->scores(), loops);
     scores.attach_sums(this->scores(), loops.outer.back());
   }
 

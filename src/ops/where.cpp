@@ -1,4 +1,9 @@
 // where(condition bool, a, b) = a[i] where condition[i], else b[i]; all three are broadcast. No attributes.
+// band(x [.., n, m]): y[.., i, j] = x[.., i, j] where lower <= j - i <= upper, else fill: what a causal mask or a
+// window of neighbours leaves of scores. Attributes: lower (no bound), upper (no bound), fill. Source: BLAS, "band
+// matrix".
+#include <limits>
+
 #include "ops/common.h"
 #include "ops/families.h"
 
@@ -33,10 +38,52 @@ void reference(const OpCall&, Refs inputs, RefTensor& y) {
   }
 }
 
+struct Band {
+  int64_t lower, upper;
+  double fill;
+};
+
+Band band_of(const OpCall& call) {
+  constexpr int64_t kNone = std::numeric_limits<int64_t>::max();
+  return {call.node.int_attr_or("lower", -kNone), call.node.int_attr_or("upper", kNone), call.node.float_attr("fill")};
+}
+
+Types infer_band(const OpCall& call) {
+  require_float(call, 0);
+  require(call, call.inputs[0].shape.size() >= 2, "{} is no matrix", to_string(call.inputs[0]));
+  return {call.inputs[0]};
+}
+
+Tensors te_band(const OpCall& call, te::Builder& builder, const Tensors& inputs) {
+  const Band band = band_of(call);
+  const te::Tensor& x = inputs[0];
+  const size_t rank = x.shape.size();
+  return {builder.compute(tensor_name(call), x.shape, [&](const Exprs& i) {
+    Exprs conditions;
+    const Expr &row = i[rank - 2], &column = i[rank - 1];
+    if (band.lower > -x.shape[rank - 2]) conditions.push_back(row + Expr(band.lower) <= column);
+    if (band.upper < x.shape[rank - 1]) conditions.push_back(column <= row + Expr(band.upper));
+    return select(all_of(conditions), x(i), imm(x.type, band.fill));
+  })};
+}
+
+void reference_band(const OpCall& call, Refs inputs, RefTensor& y) {
+  const Band band = band_of(call);
+  const Shape& shape = y.type.shape;
+  const int64_t rows = shape[shape.size() - 2], columns = shape.back();
+  const RefTensor fill{.type = {y.type.type, {1}}, .floats = {band.fill}, .ints = {}};
+  for (int64_t e = 0; e < y.type.elements(); ++e) {
+    const int64_t distance = e % columns - e / columns % rows;
+    const bool inside = band.lower <= distance && distance <= band.upper;
+    copy_element(y, e, inside ? inputs[0] : fill, inside ? e : 0);
+  }
+}
+
 }  // namespace
 
 std::vector<OpDef> where_ops() {
-  return {{"where", OpClass::kElementwise, infer, te_where, filled<infer, reference>, {3, 3}}};
+  return {{"where", OpClass::kElementwise, infer, te_where, filled<infer, reference>, {3, 3}},
+          {"band", OpClass::kElementwise, infer_band, te_band, filled<infer_band, reference_band>, {1, 1}}};
 }
 
 }  // namespace tw::ops

@@ -4,8 +4,11 @@
 #include <map>
 #include <optional>
 
+#include "expr/affine.h"
 #include "schedule/stage.h"
 #include "support/error.h"
+#include "support/join.h"
+#include "te/reads.h"
 #include "te/sum_terms.h"
 
 namespace tw::schedule {
@@ -236,18 +239,73 @@ class Emitter {
     return out;
   }
 
+  // Whether a turn of loop `depth` has points that the reduction needs; null where all turns do. It holds in more turns
+  // than have: what the loops inside decide is taken for the best.
+  Expr needed_turns(const Stage& stage, size_t depth) const {
+    if (!stage.compute.needed || !stage.loops[depth].reduction || depth + 1 != members_depth(stage)) return {};
+    std::set<std::string> inner;
+    for (size_t i = depth + 1; i < stage.loops.size(); ++i) inner.insert(stage.loops[i].var);
+    return best_case(value(stage, stage.compute.needed), inner);
+  }
+
+  // `condition`, comparisons joined by "and", for those values of `inner` for which each is easiest to keep.
+  Expr best_case(const Expr& condition, const std::set<std::string>& inner) const {
+    if (condition.op() == Op::kAnd) {
+      const Expr a = best_case(condition.arg(0), inner), b = best_case(condition.arg(1), inner);
+      return !a ? b : !b ? a : a && b;
+    }
+    if (condition.op() != Op::kLe && condition.op() != Op::kLt) return {};
+    const Expr distance = most(ranges_.simplify(condition.arg(1) - condition.arg(0)), inner);
+    if (!distance) return {};
+    const int64_t least = condition.op() == Op::kLt ? 1 : 0;
+    const Expr test = ranges_.simplify(distance >= int_imm(least));
+    return test.is_int(1) ? Expr() : test;
+  }
+
+  // The most that `e` can be, over the values of `inner`; null where that is not known.
+  Expr most(const Expr& e, const std::set<std::string>& inner) const {
+    const Sum sum = as_sum(e);
+    Expr all = int_imm(sum.constant);
+    for (const Term& t : sum.terms) {
+      const auto moves = [&](const std::string& v) { return uses_var(t.atom, v); };
+      if (std::ranges::none_of(inner, moves)) {
+        all = all + t.atom * int_imm(t.coef);
+        continue;
+      }
+      const Interval range = ranges_.bounds(t.atom);
+      if (range.lo <= Interval::kMin || range.hi >= Interval::kMax) return {};
+      all = all + int_imm(t.coef * (t.coef > 0 ? range.hi : range.lo));
+    }
+    return all;
+  }
+
+  static Stmts unless_null(const Expr& test, Stmts body) {
+    return test && !body.empty() ? Stmts{loop::make_if(test, std::move(body))} : body;
+  }
+
+  // Whether a stage copies what is there before the kernel: it may be under way while others compute.
+  bool copies_inputs(const Stage& stage) const {
+    bool only = stage.scope == loop::Scope::kStack && !stage.compute.is_reduction();
+    te::visit_reads(stage.compute, [&](const Expr& e) { only = only && state_.producer(e->name) == nullptr; });
+    return only;
+  }
+
   // The producers attached at loop `depth`, before `body`, with their local buffers around both.
   Stmts attach_producers(const Stage& stage, size_t depth, Stmts body) const {
-    Stmts all;
+    Stmts all, rest;
+    const Expr test = needed_turns(stage, depth);
     std::vector<const Stage*> attached;
     const std::set<std::string> sources = stage.is_way ? sources_of(state_, stage) : std::set<std::string>();
     for (const Stage& producer : state_.stages) {
       if (producer.consumer != stage.name() || producer.at_loop != stage.loops[depth].name) continue;
       if (stage.is_way && !sources.contains(producer.name())) continue;  // the other way reads it
       attached.push_back(&producer);
-      for (Stmt& s : nest(producer, 0)) all.push_back(std::move(s));
+      const bool apart = test && copies_inputs(producer);
+      for (Stmt& s : apart ? unless_null(test, nest(producer, 0)) : nest(producer, 0))
+        (apart ? all : rest).push_back(std::move(s));
     }
-    for (Stmt& s : body) all.push_back(std::move(s));
+    append(rest, std::move(body));
+    append(all, unless_null(test, std::move(rest)));
     for (size_t i = attached.size(); i-- > 0;) {
       if (!attached[i]->is_local()) continue;
       for (const te::Tensor& t : attached[i]->compute.outputs) {

@@ -4,6 +4,7 @@
 #include <list>
 #include <optional>
 
+#include "expr/analyzer.h"
 #include "support/math.h"
 #include "te/axes.h"
 #include "te/reads.h"
@@ -30,6 +31,7 @@ struct Sum {
   bool found = false;            // the exponential
   std::optional<DataType> half;  // to which it is rounded
   Expr others, of_row;           // null: 1
+  std::vector<size_t> rows;      // which of its axes are those of the maximum
   const std::string& name() const { return compute.name(); }
   const std::string& step() const { return compute.reduce_axes[0].name; }
 };
@@ -69,8 +71,9 @@ class OnlinePass {
     }
     add_blocks(out);
     add_tuple(out);
-    out.computes.push_back(result(max_, member(max_.name(), int_imm(0))));
-    for (const Sum& s : sums_) out.computes.push_back(result(s.compute, value(s)));
+    const std::vector<Expr> row = variables(max_.axes);
+    out.computes.push_back(compute(max_.name(), max_.axes, member(max_.name(), row, int_imm(0))));
+    for (const Sum& s : sums_) out.computes.push_back(result(s));
     for (const Compute& c : program_.computes) {
       if (depends_on_max(c) && !is_sum(c.name())) out.computes.push_back(c);
     }
@@ -87,7 +90,14 @@ class OnlinePass {
   int64_t length() const { return max_.reduce_axes[0].extent; }
   int64_t blocks() const { return ceil_div(length(), cut_.block); }
   DataType type() const { return max_.outputs[0].type; }
-  int64_t columns() const { return wide_->compute.axes.back().extent; }
+  // The axis of a sum that is none of a row; null where there is none.
+  static const Axis* column_of(const Sum& s) {
+    for (size_t d = 0; d < s.compute.axes.size(); ++d) {
+      if (std::ranges::find(s.rows, d) == s.rows.end()) return &s.compute.axes[d];
+    }
+    return nullptr;
+  }
+  int64_t columns() const { return column_of(*wide_)->extent; }
   int64_t column_groups() const { return ceil_div(columns(), cut_.each * cut_.width); }
   static std::string part(const std::string& tensor) { return tensor + ".block"; }
   static std::string whole(const std::string& tensor) { return tensor + ".row"; }
@@ -162,9 +172,8 @@ class OnlinePass {
 
   void take_sum(const Compute& c) {
     const size_t rank = c.axes.size();
-    bool fits = c.combiner.kind == CombinerKind::kSum && c.outputs[0].type == type() && rank >= rows() &&
-                rank <= rows() + 1 && c.reduce_axes.size() == 1 && c.reduce_axes[0].extent == length();
-    for (size_t d = 0; fits && d < rows(); ++d) fits = c.axes[d].extent == max_.axes[d].extent;
+    const bool fits = c.combiner.kind == CombinerKind::kSum && c.outputs[0].type == type() && rank >= rows() &&
+                      rank <= rows() + 1 && c.reduce_axes.size() == 1 && c.reduce_axes[0].extent == length();
     if (!fits) return refuse(c.name(), "is no sum along the rows of " + max_.name());
     Sum sum;
     sum.compute = c;
@@ -201,12 +210,22 @@ class OnlinePass {
     multiply(uses_var(e, sum.step()) ? sum.others : sum.of_row, e);
   }
 
-  // Whether `e`, part of a term, is exp(s_j - M) of the term's row.
-  bool is_exponential(const Sum& sum, const Expr& e) const {
+  // Whether `e`, part of a term, is exp(s_j - M) of the term's row; which that is is noted in `sum`.
+  bool is_exponential(Sum& sum, const Expr& e) const {
     if (e.op() != Op::kCall || e->name != "exp" || e.arg(0).op() != Op::kSub) return false;
+    const Expr& max = e.arg(0).arg(1);
+    if (max.op() != Op::kLoad || max->name != max_.name()) return false;
     const Compute& c = sum.compute;
-    const std::vector<Expr> row = variables({c.axes.begin(), c.axes.begin() + static_cast<std::ptrdiff_t>(rows())});
-    return equal(e.arg(0).arg(0), element(row, c.reduce_axes[0].var())) && equal(e.arg(0).arg(1), max_.outputs[0](row));
+    std::vector<size_t> at;
+    for (const Expr& index : max->args) {
+      const auto axis =
+          std::ranges::find_if(c.axes, [&](const Axis& a) { return index.is_var() && index->name == a.name; });
+      if (axis == c.axes.end() || axis->extent != max_.axes[at.size()].extent) return false;
+      at.push_back(static_cast<size_t>(axis - c.axes.begin()));
+    }
+    if (!equal(e.arg(0).arg(0), element(max->args, c.reduce_axes[0].var()))) return false;
+    sum.rows = std::move(at);
+    return true;
   }
 
   // s_j of a row.
@@ -267,9 +286,10 @@ class OnlinePass {
     for (const Sum& s : sums_) {
       std::vector<Axis> all = axes;
       VarMap values = {{s.step(), r}};
-      for (size_t d = 0; d < s.compute.axes.size(); ++d) {
-        if (d == rows()) all = block_axes({s.compute.axes[d].extent});
-        values[s.compute.axes[d].name] = d < rows() ? row[d] : all.back().var();
+      for (size_t d = 0; d < rows(); ++d) values[s.compute.axes[s.rows[d]].name] = row[d];
+      if (const Axis* column = column_of(s)) {
+        all = block_axes({column->extent});
+        values[column->name] = all.back().var();
       }
       Expr term = powers(at_step(var("r0")));
       if (s.half) term = cast(type(), cast(*s.half, term));
@@ -315,44 +335,124 @@ class OnlinePass {
       c.combiner.rhs.push_back(side('b', k)->name);
       c.combiner.result.push_back(is_max ? max : scaled('a', k) + scaled('b', k));
     }
+    c.needed = needed_blocks(at, out);
     out.computes.push_back(std::move(c));
   }
 
-  // What there is once a row, in the copy of a holder, of the row that the first axes of any result name.
-  Expr member(const std::string& name, const Expr& holder) const {
-    std::vector<Expr> at = variables(result_axes(rows()));
-    at.push_back(holder);
-    return load(whole(name), type(), std::move(at));
+  // A condition of where an element stands, d >= 0, by how j counts in d, and the rest of it.
+  struct Bound {
+    int64_t of_j;
+    Expr rest;
+  };
+
+  // The bounds of elements s_j outside of which they are a number so low that its exponential is 0 beside any other;
+  // empty where there are none.
+  std::vector<Bound> bounds(const std::vector<Expr>& row, const Expr& j, const Program& out) const {
+    constexpr double kLowest = -1e30;  // products of 16-bit floats are far from it
+    Expr e = element(row, j);
+    if (const Compute* from = e.op() == Op::kLoad ? out.find_compute(e->name) : nullptr;
+        from != nullptr && !from->is_reduction() && from->outputs.size() == 1) {
+      VarMap at;
+      for (size_t d = 0; d < from->axes.size(); ++d) at[from->axes[d].name] = e.arg(static_cast<int>(d));
+      e = substitute(from->body[0], at);
+    }
+    const bool masked = e.op() == Op::kSelect && e.arg(2).op() == Op::kFloatImm && e.arg(2)->number <= kLowest;
+    std::vector<Bound> found;
+    if (!masked || !add_bounds(e.arg(0), j, found)) found.clear();
+    return found;
   }
 
-  std::vector<Axis> result_axes(size_t rank) const {
-    return make_axes(
-        'i', shape_of({wide_->compute.axes.begin(), wide_->compute.axes.begin() + static_cast<std::ptrdiff_t>(rank)}));
+  static bool add_bounds(const Expr& condition, const Expr& j, std::vector<Bound>& found) {
+    const auto arg = [&](int k) { return condition.arg(k); };
+    Expr d;
+    switch (condition.op()) {
+      case Op::kAnd:
+        return add_bounds(arg(0), j, found) && add_bounds(arg(1), j, found);
+      case Op::kLe:
+        d = arg(1) - arg(0);
+        break;
+      case Op::kLt:
+        d = arg(1) - arg(0) - int_imm(1);
+        break;
+      default:
+        return false;
+    }
+    if (d.type() != DataType::i64()) return false;
+    const Analyzer ranges;
+    const auto at = [&](int64_t value) { return substitute(d, {{j->name, int_imm(value)}}); };
+    const Expr step = ranges.simplify(at(1) - at(0));
+    if (!equal(ranges.simplify(d - at(0)), ranges.simplify(j * step)) || step.op() != Op::kIntImm) return false;
+    found.push_back({step->value, ranges.simplify(at(0))});
+    return true;
   }
 
-  Expr value(const Sum& s) const {
-    const std::vector<Axis> axes = result_axes(s.compute.axes.size());
+  // Whether a block n has elements of the row within their bounds; null where it may not be left out: rows that have
+  // no such element at all keep what is there in their place.
+  Expr needed_blocks(const std::vector<Expr>& at, const Program& out) const {
+    const std::vector<Expr> row(at.begin(), at.begin() + static_cast<std::ptrdiff_t>(rows()));
+    const Expr j = var("j"), first = at.back() * int_imm(cut_.block);
+    const std::vector<Bound> all = bounds(row, j, out);
+    if (all.empty() || !has_elements(all, row)) return {};
+    Expr needed;
+    for (const Bound& b : all) {
+      const Expr best = b.of_j > 0 ? first + int_imm(cut_.block - 1) : first;
+      const Expr holds = b.rest + best * int_imm(b.of_j) >= int_imm(0);
+      needed = needed ? needed && holds : holds;
+    }
+    return needed;
+  }
+
+  // Whether each row has an element within bounds: the room for j is a concave function of the row.
+  bool has_elements(const std::vector<Bound>& all, const std::vector<Expr>& row) const {
+    const Analyzer ranges;
+    const std::string& axis = row.back()->name;
+    for (const int64_t i : {int64_t{0}, max_.axes.back().extent - 1}) {
+      int64_t low = 0, high = length() - 1;
+      for (const Bound& b : all) {
+        const Expr rest = ranges.simplify(substitute(b.rest, {{axis, int_imm(i)}}));
+        if (rest.op() != Op::kIntImm || (b.of_j != 1 && b.of_j != -1)) return false;
+        if (b.of_j > 0) low = std::max(low, -rest->value);
+        if (b.of_j < 0) high = std::min(high, rest->value);
+      }
+      if (low > high) return false;
+    }
+    return true;
+  }
+
+  // What there is once a row, in the copy of a holder.
+  Expr member(const std::string& name, std::vector<Expr> row, const Expr& holder) const {
+    row.push_back(holder);
+    return load(whole(name), type(), std::move(row));
+  }
+
+  Compute result(const Sum& s) const {
+    const std::vector<Axis>& axes = s.compute.axes;
+    std::vector<Expr> row;
+    for (const size_t d : s.rows) row.push_back(axes[d].var());
     Expr holder = int_imm(0), all;
     if (&s == wide_) {
-      const Expr column = axes.back().var(), width = int_imm(cut_.width), each = int_imm(cut_.each);
+      const Expr column = column_of(s)->var(), width = int_imm(cut_.width), each = int_imm(cut_.each);
       holder = floor_mod(floor_div(column, width), each);
-      std::vector<Expr> at = variables(result_axes(rows()));
+      std::vector<Expr> at = row;
       at.insert(at.end(), {holder, floor_div(column, width * each), floor_mod(column, width)});
       all = load(whole(s.name()), type(), std::move(at));
     } else {
-      all = member(s.name(), holder);
+      all = member(s.name(), row, holder);
     }
-    if (!s.of_row) return all;
-    VarMap values;
-    for (size_t d = 0; d < axes.size(); ++d) values[s.compute.axes[d].name] = axes[d].var();
-    const Expr by = rewrite(substitute(s.of_row, values), [&](const Expr& e) {
-      return e.op() == Op::kLoad && is_sum(e->name) ? member(e->name, holder) : Expr();
+    if (!s.of_row) return compute(s.name(), axes, all);
+    // Sums without columns that it divides by: those of the same row.
+    const Expr by = rewrite(s.of_row, [&](const Expr& e) {
+      return e.op() == Op::kLoad && is_sum(e->name) ? member(e->name, row_of(e), holder) : Expr();
     });
-    return all * by;
+    return compute(s.name(), axes, all * by);
   }
 
-  Compute result(const Compute& was, const Expr& value) const {
-    return compute(was.name(), result_axes(was.axes.size()), value);
+  // The row, as the maximum's axes have it, that a load of a sum without columns names.
+  std::vector<Expr> row_of(const Expr& load) const {
+    const auto sum = std::ranges::find(sums_, load->name, &Sum::name);
+    std::vector<Expr> row;
+    for (const size_t d : sum->rows) row.push_back(load.arg(static_cast<int>(d)));
+    return row;
   }
 
   void refuse(const std::string& compute, const std::string& what) {

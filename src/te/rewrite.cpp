@@ -61,6 +61,7 @@ class LayoutPass {
       body = rewrite_body(body, compute, r);
       if (indices_ == Indices::kSimple) body = r.analyzer.simplify(body);
     }
+    if (compute.needed) r.compute.needed = r.analyzer.simplify(rewrite_body(compute.needed, compute, r));
     if (r.inside.is_int(1)) {
       out_.computes.push_back(std::move(r.compute));
     } else if (compute.is_reduction()) {

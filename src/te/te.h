@@ -59,6 +59,7 @@ struct Compute {
   std::vector<Axis> reduce_axes;
   std::vector<Expr> body;  // one for each output
   Combiner combiner;       // used when reduce_axes is not empty
+  Expr needed;  // of a reduction: where this is false a point changes nothing, and may be left out; null: all
   const std::string& name() const { return outputs.front().name; }
   bool is_reduction() const { return !reduce_axes.empty(); }
 };

@@ -45,6 +45,11 @@ class Verifier {
       TW_CHECK(compute.body[k].type() == output.type, "'{}' is {} but its body {}", output.name, to_string(output.type),
                to_string(compute.body[k].type()));
     }
+    if (compute.needed) {
+      TW_CHECK(compute.is_reduction() && compute.needed.type().is_bool(), "compute '{}': needed points of no reduction",
+               compute.name());
+      check_expr(compute, compute.needed, axes);
+    }
     if (compute.is_reduction()) check_combiner(compute);
     for (const Tensor& output : compute.outputs) declare(output);
   }

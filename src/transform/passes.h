@@ -67,6 +67,9 @@ graph::Graph assign_layouts(const graph::Graph& graph, const TransformContext& c
 /// Sets Value::layout of contractions' results that are only transposed, where rows stay rows: the transpose is a view.
 graph::Graph write_transposed(const graph::Graph& graph, const TransformContext& context);
 
+/// Selects by constant masks that are bands of a matrix become the operator band.
+graph::Graph compute_masks(const graph::Graph& graph, const TransformContext& context);
+
 /// Merges nodes into groups with one output each: contractions with their epilogues, rows, element-wise chains, and
 /// data movement before them.
 graph::Graph fuse(const graph::Graph& graph, const TransformContext& context);

@@ -29,6 +29,7 @@ const GraphPass kPasses[] = {
     {"sink-transposes", sink_transposes, "no element-wise operator reads a transpose that could follow it", true},
     {"assign-layouts", assign_layouts, "values have the layouts of least predicted time", true},
     {"write-transposed", write_transposed, "no transpose copies the rows of a contraction's result", true},
+    {"compute-masks", compute_masks, "no select reads a constant mask that is a band of a matrix", true},
     {"fuse", fuse, "every group has one output", true},
     {"fuse-chains",
      fuse_chains,

@@ -250,7 +250,8 @@ te::Program attention(const Attention& a) {
       });
   const te::Tensor scaled = b.compute("scaled", all, [&](const auto& i) {
     const Expr x = scores(i) * float_imm(0.125);
-    return a.mask ? x + mask({i[0], int_imm(0), int_imm(0), i[3]}) : x;
+    const Expr seen = a.mask ? x + mask({i[0], int_imm(0), int_imm(0), i[3]}) : x;
+    return a.causal ? select(i[3] <= i[2], seen, float_imm(-3e38)) : seen;
   });
   const te::Tensor most = b.reduce("most", rows, {a.keys}, te::CombinerKind::kMax, [&](const auto& i, const auto& r) {
     return scaled({i[0], i[1], i[2], r[0]});

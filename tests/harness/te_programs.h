@@ -64,6 +64,7 @@ struct Attention {
   bool mask;
   DataType type = DataType::f32();  // of operands, and of what multiplies the values
   bool shared = false;              // queries, by the whole batch
+  bool causal = false;              // query i sees the keys up to i
 };
 
 // softmax(scale * Q K^T + mask) V; Q, K and V are stored [batch, position, head, depth] as projections leave them.

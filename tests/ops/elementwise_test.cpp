@@ -205,6 +205,14 @@ TEST(Where, BroadcastsThreeWays) {
   check({.op = "where", .inputs = {boolean({3, 1}), f32({5}), f32({2, 1, 1})}});
   check({.op = "where", .inputs = {boolean({}), i64({5}), i64({1})}});
   EXPECT_THROW(single({.op = "where", .inputs = {boolean({3}), f32({3}), i32({3})}}), UserError);
+}
+
+TEST(Band, CausalWindowsAndAll) {
+  check({.op = "band", .inputs = {f32({2, 5, 7})}, .attrs = {{"fill", -1e30}, {"upper", int64_t{0}}}});
+  check(
+      {.op = "band", .inputs = {f32({6, 4})}, .attrs = {{"fill", 0.0}, {"lower", int64_t{-2}}, {"upper", int64_t{1}}}});
+  check({.op = "band", .inputs = {f32({3, 3})}, .attrs = {{"fill", 2.0}, {"lower", int64_t{-9}}}});
+  EXPECT_THROW(single({.op = "band", .inputs = {f32({3})}, .attrs = {{"fill", 2.0}}}), UserError);
   EXPECT_THROW(single({.op = "where", .inputs = {f32({3}), f32({3}), f32({3})}}), UserError);
   EXPECT_THROW(single({.op = "where", .inputs = {boolean({3}), f32({4}), f32({1})}}), UserError);
 }

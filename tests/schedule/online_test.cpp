@@ -31,6 +31,21 @@ TEST(Online, BlocksThatDivideTheRowAndSuchThatDoNot) {
   }
 }
 
+// The sum has its axes in another order than the maximum: that of the memory it is written to.
+TEST(Online, RowsInAnotherOrder) {
+  const te::Program p = te::parse_program(R"(te transposed
+input x: f32[3, 5, 12]
+input v: f32[12, 3, 4]
+m: f32[3, 5] = max(r0 in 12) over (i0, i1) of x[i0, i1, r0]
+e: f32[3, 5, 12] (i0, i1, i2) = exp((x[i0, i1, i2] - m[i0, i1]))
+l: f32[5, 3] = sum(r0 in 12) over (i0, i1) of e[i1, i0, r0]
+o: f32[5, 3, 4] = sum(r0 in 12) over (i0, i1, i2) of ((e[i1, i0, r0] / l[i0, i1]) * v[r0, i1, i2])
+output o
+)");
+  expect_same(p, Schedule().online("m", 5, 1, 1), testing::whole_inputs(p));
+  expect_same(p, Schedule().online("m", 4, 2, 1), testing::whole_inputs(p));
+}
+
 // What holds the row's columns has its maximum and its sum, too.
 TEST(Online, MembersHaveTheFirstAxesOnly) {
   const te::Program p = attention({1, 2, 6, 40, 4, 16, true});
@@ -60,6 +75,28 @@ TEST(Online, ElementsThatAreMinusInfinity) {
   const te::ValueMap want = te::evaluate(p, inputs);
   EXPECT_TRUE(std::isnan(want.at("out").floats[0]));
   expect_same(p, Schedule().online("most", 8, 4, 2), inputs);
+}
+
+// Blocks behind the last key that a query sees are left out, by the tile; rows that see nothing leave nothing out.
+TEST(Online, BlocksThatNobodySeesAreLeftOut) {
+  Attention causal = {1, 2, 40, 40, 4, 8, false};
+  causal.causal = true;
+  const auto loops_of = [&](const Attention& a) {
+    const te::Program p = attention(a);
+    Schedule s = Schedule().online("most", 8, 1, 1).split("out", "i1", {10});
+    s.compute_at("out.row", "out", "i1.0", loop::Scope::kStack);
+    s.reorder("out.row", {"i0", "r0", "i1", "i2", "i3", "i4"});
+    for (const char* part : {"out.block", "sum.block", "most.exp", "most.block"})
+      s.compute_at(part, "out.row", "r0", loop::Scope::kStack);
+    expect_same(p, s, testing::whole_inputs(p));
+    return loop::to_string(apply(p, s));
+  };
+  const std::string text = loops_of(causal);
+  EXPECT_NE(text.find("if ((out.row.r0 * 4) < ((out.i1.0 * 5) + 5))"), std::string::npos) << text;
+  causal.keys = 24;
+  EXPECT_NE(loops_of(causal).find("if ("), std::string::npos);
+  causal.causal = false;
+  EXPECT_EQ(loops_of(causal).find("if ("), std::string::npos);
 }
 
 TEST(Online, SaysWhatItCannotRewrite) {

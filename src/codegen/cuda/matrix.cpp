@@ -61,33 +61,63 @@ MmaOperands operands_of(const Stmt& store, const std::string& pair) {
   return p;
 }
 
-// The rows that lanes name, `at` for the first of steps in each and `by_steps` where steps are rows; both leave the
-// other of `step` and of `line`, the values of what counts lines from 0 to 7, at 0.
-std::optional<MatrixRows> matrix_rows(const Expr& load, int count, const Analyzer& ranges, const VarMap& at,
-                                      const std::vector<VarMap>& steps, const VarMap& by_steps,
-                                      const std::vector<VarMap>& lines) {
-  if (!load.type().is_half()) return std::nullopt;
-  // Whether the elements are neighbours along the last dim.
-  const auto neighbours = [&](const std::vector<VarMap>& each) {
-    for (size_t i = 1; i < each.size(); ++i) {
-      for (size_t d = 0; d < load->args.size(); ++d) {
-        const Expr distance = ranges.simplify(substitute(load.arg(static_cast<int>(d)), each[i]) -
-                                              substitute(load.arg(static_cast<int>(d)), each[0]));
-        if (!distance.is_int(d + 1 == load->args.size() ? static_cast<int64_t>(i) : 0)) return false;
-      }
-    }
-    return true;
-  };
-  const bool transposed = !neighbours(steps);
-  if (transposed && !neighbours(lines)) return std::nullopt;
-  return MatrixRows{ranges.simplify(substitute(load, transposed ? by_steps : at)), transposed, count};
+// Where the lanes of a warp name rows of matrices, as values of the variables of a step: lines that are rows, and steps
+// that are; and the places of eight lines in turn.
+struct LaneRows {
+  VarMap by_lines, by_steps;
+  std::vector<VarMap> lines;
+};
+
+// `number` from 0 to 7.
+std::vector<VarMap> eight(const std::function<VarMap(const Expr& number)>& at) {
+  std::vector<VarMap> all;
+  for (int64_t i = 0; i < 8; ++i) all.push_back(at(int_imm(i)));
+  return all;
 }
 
-// The eight values of `number` in turn.
-std::vector<VarMap> eight(const std::function<VarMap(int64_t)>& at) {
-  std::vector<VarMap> all;
-  for (int64_t i = 0; i < 8; ++i) all.push_back(at(i));
-  return all;
+// Whether the elements at these places are neighbours along the last dim.
+bool are_neighbours(const Expr& load, const std::vector<VarMap>& places, const Analyzer& ranges) {
+  for (size_t i = 1; i < places.size(); ++i) {
+    for (size_t d = 0; d < load->args.size(); ++d) {
+      const Expr& index = load->args[d];
+      const Expr distance = ranges.simplify(substitute(index, places[i]) - substitute(index, places[0]));
+      if (!distance.is_int(d + 1 == load->args.size() ? static_cast<int64_t>(i) : 0)) return false;
+    }
+  }
+  return true;
+}
+
+std::optional<MatrixRows> matrix_rows(const Expr& load, int count, const LaneRows& at, const std::string& step,
+                                      const Analyzer& ranges) {
+  if (!load.type().is_half()) return std::nullopt;
+  const bool by_lines = are_neighbours(load, eight([&](const Expr& i) { return VarMap{{step, i}}; }), ranges);
+  if (!by_lines && !are_neighbours(load, at.lines, ranges)) return std::nullopt;
+  return MatrixRows{ranges.simplify(substitute(load, by_lines ? at.by_lines : at.by_steps)), !by_lines, count};
+}
+
+// Of the rows' operand, whose four matrices are halves of rows, then of steps.
+LaneRows lanes_of_rows(const Places& at) {
+  const Expr lane = var(at.row) * int_imm(4) + var(at.pair), of_eight = floor_mod(lane, int_imm(8));
+  const Expr half = floor_mod(floor_div(lane, int_imm(8)), int_imm(2));
+  const Expr steps = floor_div(lane, int_imm(16)) * int_imm(8);
+  return {{{at.half, half}, {at.row, of_eight}, {at.step, steps}},
+          {{at.half, half}, {at.row, int_imm(0)}, {at.step, steps + of_eight}},
+          eight([&](const Expr& i) {
+            return VarMap{{at.row, i}};
+          })};
+}
+
+// Of the columns' operand, whose two matrices are halves of steps.
+LaneRows lanes_of_columns(const Places& at) {
+  const Expr lane = var(at.row) * int_imm(4) + var(at.pair), of_eight = floor_mod(lane, int_imm(8));
+  const Expr steps = floor_mod(floor_div(lane, int_imm(8)), int_imm(2)) * int_imm(8);
+  const auto line = [&](const Expr& i) {
+    return VarMap{{at.pair, floor_div(i, int_imm(2))}, {at.column, floor_mod(i, int_imm(2))}};
+  };
+  LaneRows lanes = {line(of_eight), line(int_imm(0)), eight(line)};
+  lanes.by_lines[at.step] = steps;
+  lanes.by_steps[at.step] = steps + of_eight;
+  return lanes;
 }
 
 std::vector<Expr> indices_at(const Stmt& store, const VarMap& place, const Analyzer& ranges) {
@@ -122,22 +152,8 @@ MatrixStep matrix_step(const Stmt& nest, const ThreadGroup& group, const Analyze
   const VarMap column = {{at.pair, floor_div(var(at.row), int_imm(2))},
                          {at.column, floor_mod(var(at.row), int_imm(2))}};
   for (int64_t i = 0; i < lists; ++i) add(right, column, i);
-  const Expr lane = var(at.row) * int_imm(4) + var(at.pair), of_eight = floor_mod(lane, int_imm(8));
-  const Expr number = floor_div(lane, int_imm(8)), half = floor_mod(number, int_imm(2));
-  const auto steps_from = [&](const Expr& matrix) { return matrix * int_imm(8); };
-  const std::vector<VarMap> steps = eight([&](int64_t i) { return VarMap{{at.step, int_imm(i)}}; });
-  const Expr later = floor_div(number, int_imm(2));
-  out.a = matrix_rows(left, 4, ranges, {{at.half, half}, {at.row, of_eight}, {at.step, steps_from(later)}}, steps,
-                      {{at.half, half}, {at.row, int_imm(0)}, {at.step, steps_from(later) + of_eight}},
-                      eight([&](int64_t i) {
-                        return VarMap{{at.row, int_imm(i)}};
-                      }));
-  const auto line = [&](const Expr& i) {
-    return VarMap{{at.pair, floor_div(i, int_imm(2))}, {at.column, floor_mod(i, int_imm(2))}};
-  };
-  VarMap by_lines = line(of_eight), by_steps = line(int_imm(0));
-  by_lines[at.step] = steps_from(half), by_steps[at.step] = steps_from(half) + of_eight;
-  out.b = matrix_rows(right, 2, ranges, by_lines, steps, by_steps, eight([&](int64_t i) { return line(int_imm(i)); }));
+  out.a = matrix_rows(left, 4, lanes_of_rows(at), at.step, ranges);
+  out.b = matrix_rows(right, 2, lanes_of_columns(at), at.step, ranges);
   return out;
 }
 

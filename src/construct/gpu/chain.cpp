@@ -203,7 +203,7 @@ Result<Candidates> construct_gpu_chain(const GroupTask& task, const TargetInfo& 
       kernel.schedule(candidates.back());
     }
   }
-  add_streamed(*chain, scores, values.product, base, target, candidates);
+  add_streamed({*chain, scores, values.product}, base, target, candidates);
   if (candidates.empty()) return declined("no tile of rows fits shared memory");
   return best_distinct(std::move(candidates));
 }

@@ -11,6 +11,7 @@
 #include "support/math.h"
 #include "te/axes.h"
 #include "te/online.h"
+#include "te/reads.h"
 
 namespace tw::construct {
 namespace {
@@ -24,13 +25,22 @@ constexpr int64_t kRegisters = 65536;     // of an SM
 // Of a tile: its launch; of a block of keys: its barrier, and what waits for each other in it.
 constexpr double kTileCycles = 1500, kBlockCycles = 500;
 constexpr double kElementCycles = 0.05;  // SM cycles an element between the products
-constexpr double kProductCycles = 1.0 / 700;
+constexpr double kProductCycles = 1.0 / 1250, kOperandCycles = 1.0 / 1700;
 
 struct Shape {
-  int64_t warps, keys, stages;  // `keys` of a block
+  int64_t warps, rows, keys, stages;  // `rows` of instructions a warp, `keys` of a block
 };
-constexpr std::array<Shape, 8> kShapes = {
-    {{4, 64, 2}, {4, 64, 3}, {4, 32, 2}, {4, 128, 2}, {8, 64, 2}, {8, 64, 3}, {8, 32, 3}, {8, 128, 2}}};
+constexpr std::array<Shape, 11> kShapes = {{{4, 1, 64, 2},
+                                            {4, 1, 64, 3},
+                                            {4, 1, 32, 2},
+                                            {4, 1, 32, 3},
+                                            {4, 1, 128, 2},
+                                            {4, 2, 64, 2},
+                                            {4, 2, 32, 3},
+                                            {2, 2, 64, 2},
+                                            {8, 1, 64, 2},
+                                            {8, 1, 32, 3},
+                                            {8, 2, 64, 2}}};
 
 // The axes of a stage by what runs them.
 struct Loops {
@@ -56,19 +66,19 @@ struct Loops {
 
 class StreamedChain {
  public:
-  StreamedChain(const Chain& chain, const Link& scores, const MatrixProduct& output, const std::string& maximum,
-                const te::Online& online, const Shape& shape, const TargetInfo& target)
-      : chain_(chain),
-        scores_(scores),
-        output_(output),
-        maximum_(maximum),
+  StreamedChain(const StreamedProducts& products, const te::Online& online, const Shape& shape,
+                const TargetInfo& target)
+      : chain_(products.chain),
+        scores_(products.scores),
+        output_(products.output),
+        maximum_(schedule::maximum_of(products.chain)),
         online_(online),
         values_(block_program(online), online.wide + ".block"),
         shape_(shape),
         target_(target),
-        scores_tile_(tile_of({shape.warps, 1, 1, shape.keys / kInstructionColumns}, kPair)),
-        values_tile_(tile_of({shape.warps, 1, 1, ceil_div(values_.n, kInstructionColumns)}, kPair)) {
-    scores_tile_.tile_k = round_up(scores.k, kMatrixSteps);
+        scores_tile_(tile_of({shape.warps, 1, shape.rows, shape.keys / kInstructionColumns}, kPair)),
+        values_tile_(tile_of({shape.warps, 1, shape.rows, ceil_div(values_.n, kInstructionColumns)}, kPair)) {
+    scores_tile_.tile_k = round_up(scores_.k, kMatrixSteps);
     values_tile_.tile_k = shape.keys;
   }
   StreamedChain(const StreamedChain&) = delete;
@@ -90,7 +100,9 @@ class StreamedChain {
     const auto waves = static_cast<double>(ceil_div(tiles, target_.compute_units * at_once));
     const auto together = static_cast<double>(std::min(at_once, ceil_div(tiles, target_.compute_units)));
     const auto elements = static_cast<double>(tile_rows() * shape_.keys);
-    const double work = elements * (kElementCycles + static_cast<double>(scores_.k + values_.n) * kProductCycles);
+    // Rows of a warp share what comes from shared memory for each instruction.
+    const double product_cycles = kProductCycles + kOperandCycles / static_cast<double>(shape_.rows);
+    const double work = elements * (kElementCycles + static_cast<double>(scores_.k + values_.n) * product_cycles);
     const double of_few = 8.0 / static_cast<double>(shape_.warps);  // a tile alone: its warps wait for themselves
     const auto blocks = static_cast<double>(ceil_div(scores_.n, shape_.keys));
     return waves * (kTileCycles + blocks * (kBlockCycles + std::max(together, of_few) * work)) / kCyclesPerNs;
@@ -129,7 +141,7 @@ class StreamedChain {
   }
 
   int64_t threads() const { return shape_.warps * kWarpThreads; }
-  int64_t tile_rows() const { return shape_.warps * kInstructionRows; }
+  int64_t tile_rows() const { return shape_.warps * shape_.rows * kInstructionRows; }
   size_t batch() const { return scores_.product.batch.size(); }  // axes
   std::string rows() const { return online_.wide + ".row"; }
   const std::string& scores() const { return chain_.segments[0].output(); }
@@ -140,7 +152,7 @@ class StreamedChain {
     return names;
   }
 
-  int64_t registers() const { return schedule::streamed_registers(shape_.keys, values_.n); }
+  int64_t registers() const { return schedule::streamed_registers(shape_.rows, shape_.keys, values_.n); }
 
   int64_t shared_bytes() const {
     const int64_t half = scores_.product.match.a.type().bytes();
@@ -179,12 +191,22 @@ class StreamedChain {
     return layout.split(static_cast<int>(dim), std::move(extents));
   }
 
+  // The axis of rows among those of the scores, and of all stages with the axes of their maximum.
+  size_t row_of_scores() const { return scores_.product.rows.front(); }
+  size_t row_of_maximum() const {
+    const te::Compute& max = *chain_.program.find_compute(maximum_);
+    const Expr read = te::reads_of(max, {chain_.program.tensor(scores())}).front();
+    const Expr& index = read.arg(static_cast<int>(row_of_scores()));
+    return static_cast<size_t>(index_where(max.axes, [&](const te::Axis& a) { return equal(a.var(), index); }));
+  }
+
   // Every stage of rows is stored as the warps hold them.
   void lay_out(const std::string& weights) {
     const std::vector<Factor>& factors = values_tile_.rows;
-    const Layout of_rows = tiled(Layout(), batch(), scores_.m, factors);
-    const size_t more = batch() + factors.size() + 1;  // the first dim behind them
-    s_->layout(scores(), tiled(of_rows, more, scores_.n, scores_tile_.columns));
+    const size_t more = batch() + factors.size() + 1;  // the first dim behind rows
+    const Layout of_scores = tiled(Layout(), row_of_scores(), scores_.m, factors);
+    s_->layout(scores(), tiled(of_scores, more, scores_.n, scores_tile_.columns));
+    const Layout of_rows = tiled(Layout(), row_of_maximum(), scores_.m, factors);
     s_->layout(maximum_ + ".block", of_rows);
     s_->layout(powers(), split(of_rows, more + 1, key_factors()));
     for (const std::string& sum : block_sums()) s_->layout(sum, of_rows);
@@ -206,18 +228,20 @@ class StreamedChain {
     for (const std::string& l : loops.inner) s_->unroll(stage, l);
   }
 
-  // Axes of the batch and of rows, and the number of the next one.
-  Loops row_loops(size_t& dim, size_t batches) const {
+  // Axes of the batch, and at `row` among them those of rows; `dim` becomes the number of the next one.
+  Loops row_loops(size_t& dim, size_t batches, size_t row) const {
     Loops loops;
-    loops.add_outer(batches + 1, dim);
-    loops.add(values_tile_.rows, dim);
+    for (size_t d = 0; d <= batches; ++d) {
+      loops.add_outer(1, dim);
+      if (d == row) loops.add(values_tile_.rows, dim);
+    }
     return loops;
   }
 
   // What combines the blocks of keys.
   void map_rows() {
     size_t dim = 0;
-    Loops loops = row_loops(dim, batch());
+    Loops loops = row_loops(dim, batch(), row_of_maximum());
     loops.add({{kPairs, FactorKind::kThreads}, {1, FactorKind::kUnrolled}, {kPair, FactorKind::kUnrolled}}, dim);
     order(rows(), loops, {"r0"});
     s_->pipeline(rows(), "r0", shape_.stages);
@@ -231,20 +255,20 @@ class StreamedChain {
     const std::string weights = values.operand(Side::kLeft);
     attach(weights);
     size_t dim = 0;
-    Loops loops = row_loops(dim, 1);
+    Loops loops = row_loops(dim, 1, 1);
     loops.add(step_factors(), dim);
     order_vector(weights, loops);
     for (const std::string& sum : block_sums()) attach_combined(sum);
     attach(powers());
     dim = 0;
-    loops = row_loops(dim, batch());
+    loops = row_loops(dim, batch(), row_of_maximum());
     loops.add_outer(1, dim);
     loops.add(key_factors(), dim);
     order_vector(powers(), loops);
     attach_combined(maximum_ + ".block");
     attach(this->scores());
     dim = 0;
-    loops = row_loops(dim, batch());
+    loops = row_loops(dim, batch(), row_of_scores());
     loops.add_outer(1, dim);
     loops.add(scores_tile_.columns, dim);
     order_vector(this->scores(), loops);
@@ -263,7 +287,7 @@ class StreamedChain {
   void attach_combined(const std::string& stage) {
     attach(stage);
     size_t dim = 0;
-    Loops loops = row_loops(dim, batch());
+    Loops loops = row_loops(dim, batch(), row_of_maximum());
     loops.add_outer(1, dim);
     s_->split(stage, "r0", {kPairs, kPair});
     const Names held = {"r0.0", "r0.2"};
@@ -275,7 +299,7 @@ class StreamedChain {
   const Chain& chain_;
   const Link& scores_;
   const MatrixProduct& output_;
-  const std::string& maximum_;
+  std::string maximum_;
   const te::Online& online_;
   Link values_;
   Shape shape_;
@@ -286,14 +310,14 @@ class StreamedChain {
 
 }  // namespace
 
-void add_streamed(const Chain& chain, const Link& scores, const MatrixProduct& output, const Construction& base,
-                  const TargetInfo& target, Candidates& candidates) {
-  const std::string maximum = schedule::maximum_of(chain);
+void add_streamed(const StreamedProducts& products, const Construction& base, const TargetInfo& target,
+                  Candidates& candidates) {
+  const std::string maximum = schedule::maximum_of(products.chain);
   if (maximum.empty()) return;
   for (const Shape& shape : kShapes) {
-    const Result<te::Online> online = te::online(chain.program, maximum, StreamedChain::cut(shape));
+    const Result<te::Online> online = te::online(products.chain.program, maximum, StreamedChain::cut(shape));
     if (!online.ok()) return;
-    StreamedChain kernel(chain, scores, output, maximum, *online, shape, target);
+    StreamedChain kernel(products, *online, shape, target);
     if (!kernel.fits()) continue;
     candidates.push_back(base);
     kernel.schedule(candidates.back());

@@ -24,9 +24,15 @@ struct Link {
   Link& operator=(const Link&) = delete;
 };
 
-/// Adds the schedules of `chain` by tiles that read its keys block by block, where schedule::streams(chain): `base`
-/// with more behind it. `scores` is its first product, `output` the last one, with what it leaves.
-void add_streamed(const schedule::Chain& chain, const Link& scores, const MatrixProduct& output,
-                  const Construction& base, const TargetInfo& target, Candidates& candidates);
+/// A chain of two products: the first one, and the last one with what it leaves.
+struct StreamedProducts {
+  const schedule::Chain& chain;
+  const Link& scores;
+  const MatrixProduct& output;
+};
+
+/// Adds the schedules by tiles that read the keys block by block, where there are some: `base` with more behind it.
+void add_streamed(const StreamedProducts& products, const Construction& base, const TargetInfo& target,
+                  Candidates& candidates);
 
 }  // namespace tw::construct

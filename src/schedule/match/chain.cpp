@@ -336,20 +336,23 @@ std::string maximum_of(const Chain& chain) {
   return "";
 }
 
-int64_t streamed_registers(int64_t keys, int64_t columns) {
-  constexpr int64_t kOthers = 44;
-  return round_up(columns, kColumns) + keys + keys / 4 + kOthers;
+int64_t streamed_registers(int64_t rows, int64_t keys, int64_t columns) {
+  constexpr int64_t kOthers = 48;
+  const int64_t result = round_up(columns, kColumns) / 2;
+  return rows * (result + keys / 4 + std::max(keys / 2, result)) + kOthers;
 }
 
 namespace {
 
-// Whether a tile can read the keys block by block. A few of each operand fit shared memory then.
-bool streams(const Chain& chain, int64_t columns) {
+// Why a tile cannot read the keys block by block; empty when it can: a few of each operand fit shared memory then.
+std::string why_streaming_declined(const Chain& chain, int64_t columns) {
   constexpr int64_t kMinKeys = 32, kMaxDepth = 256;
   const std::string maximum = maximum_of(chain);
-  return !maximum.empty() && depth_of(chain) <= kMaxDepth &&
-         streamed_registers(kMinKeys, columns) <= kMaxStreamedRegisters &&
-         te::online(chain.program, maximum, {.block = kMinKeys}).ok();
+  if (maximum.empty()) return "no maximum of the rows stands between the products";
+  if (depth_of(chain) > kMaxDepth || streamed_registers(1, kMinKeys, columns) > kMaxStreamedRegisters)
+    return fmt::format("{} has more columns, or {} more steps, than a warp holds", chain.last, chain.segments[0].sum);
+  const Result<te::Online> online = te::online(chain.program, maximum, {.block = kMinKeys});
+  return online.ok() ? "" : online.reason();
 }
 
 // Why a tile does not hold whole rows.
@@ -394,7 +397,9 @@ std::string why_tile_declined(const Chain& chain, const TargetInfo& target) {
   if (last.column.extent > kRows * kColumns * kWarps) return chain.last + " has more columns than a tile";
   if (last.compute->reduce_axes.size() != 1 || scores.outputs[0].shape.size() != last.batch.size() + 2)
     return "rows of several axes";
-  return streams(chain, last.column.extent) ? "" : why_whole_rows_declined(chain, target);
+  const std::string streaming = why_streaming_declined(chain, last.column.extent);
+  const std::string whole = streaming.empty() ? "" : why_whole_rows_declined(chain, target);
+  return whole.empty() ? "" : fmt::format("{}, and block by block of a row: {}", whole, streaming);
 }
 
 Result<ReducedProduct> match_combined_rows(const te::Program& program) {

@@ -49,9 +49,10 @@ std::string why_tile_declined(const Chain& chain, const TargetInfo& target);
 
 /// The stage that is the maximum of the rows between the two products; empty when there is none.
 std::string maximum_of(const Chain& chain);
-/// Registers of a thread that holds its part of 16 rows of a warp, in f32: of `columns` of the result, of what a block
-/// of `keys` adds to it, and of the block's scores and their exponentials; and all others. So many are there at most.
-int64_t streamed_registers(int64_t keys, int64_t columns);
+/// Registers of a thread of a warp that has `rows` times 16 rows, of which it holds its part in f32: `columns` of the
+/// result, and beside them either a block's scores, over `keys`, and then their exponentials, or these in 16 bits and
+/// what the block adds to the result. So many are there at most.
+int64_t streamed_registers(int64_t rows, int64_t keys, int64_t columns);
 inline constexpr int64_t kMaxStreamedRegisters = 250;
 
 /// Blocks of rows that a tile computes, one after the other, with second operands that it reads once: at most.

@@ -1,0 +1,74 @@
+// Constant masks that are bands of a matrix are computed: what comes out is the same, of NaN and infinities, too.
+#include <gtest/gtest.h>
+
+#include <limits>
+
+#include "graph/ref_tensor.h"
+#include "tests/transform/graph_tools.h"
+
+namespace tw::transform {
+namespace {
+
+using graph::Graph;
+using graph::RefTensor;
+using graph::ValueId;
+
+struct Select {
+  Shape mask, x;
+  bool mask_first = true;  // x where the mask is true
+  double fill = -1e30;
+};
+
+template <typename Mask>
+Graph graph_of(const Select& s, const Mask& is_set) {
+  Graph g;
+  const ValueId x = g.add_input("x", {DataType::f32(), s.x});
+  RefTensor mask = RefTensor::zeros({DataType::boolean(), s.mask});
+  const int64_t columns = s.mask.back(), rows = s.mask[s.mask.size() - 2];
+  for (int64_t e = 0; e < std::ssize(mask.ints); ++e) mask.ints[e] = is_set(e / columns % rows, e % columns) ? 1 : 0;
+  RefTensor fill = RefTensor::zeros({DataType::f32(), {}});
+  fill.floats[0] = s.fill;
+  const ValueId m = g.add_constant("m", mask.type, share(mask.to_bytes()));
+  const ValueId low = g.add_constant("low", fill.type, share(fill.to_bytes()));
+  const std::vector<ValueId> inputs = s.mask_first ? std::vector{m, x, low} : std::vector{m, low, x};
+  g.outputs =
+      graph::append_node(g, testing::context().ops,
+                         {.op = "where", .name = "y", .attrs = {}, .inputs = inputs, .outputs = {}, .body = {}});
+  return g;
+}
+
+// Its band, as "lower upper"; "" where the select is left alone.
+template <typename Mask>
+std::string band_of(const Select& s, const Mask& is_set) {
+  const Graph before = graph_of(s, is_set), after = testing::run_pass(before, "compute-masks");
+  testing::expect_same_function(before, after, 0);
+  testing::expect_same_special_values(before, after, 0);
+  const graph::Node& node = after.nodes.at(0);
+  if (node.op != "band") return "";
+  const auto text = [&](const char* key) {
+    return node.attrs.contains(key) ? std::to_string(node.int_attr_or(key, 0)) : std::string("none");
+  };
+  return text("lower") + " " + text("upper");
+}
+
+TEST(ComputeMasks, Bands) {
+  const auto causal = [](int64_t i, int64_t j) { return j <= i; };
+  EXPECT_EQ(band_of({{5, 5}, {2, 3, 5, 5}}, causal), "none 0");
+  EXPECT_EQ(band_of({{1, 1, 4, 7}, {2, 4, 7}}, causal), "") << "more axes than x";
+  EXPECT_EQ(band_of({{1, 4, 7}, {2, 4, 7}}, causal), "none 0");
+  EXPECT_EQ(band_of({{4, 7}, {4, 7}}, [](int64_t i, int64_t j) { return j <= i + 3; }), "none 3") << "keys before";
+  EXPECT_EQ(band_of({{6, 6}, {6, 6}}, [](int64_t i, int64_t j) { return j <= i && j + 2 > i; }), "-1 0") << "a window";
+  EXPECT_EQ(band_of({{5, 5}, {5, 5}, false}, [](int64_t i, int64_t j) { return j > i; }), "none 0") << "what is hidden";
+  EXPECT_EQ(band_of({{3, 3}, {3, 3}, true, std::numeric_limits<double>::quiet_NaN()}, causal), "none 0");
+}
+
+TEST(ComputeMasks, NoBands) {
+  EXPECT_EQ(band_of({{5, 5}, {5, 5}}, [](int64_t, int64_t j) { return j < 3; }), "") << "padding";
+  EXPECT_EQ(band_of({{5, 5}, {5, 5}}, [](int64_t i, int64_t j) { return i != j; }), "") << "all but a band";
+  EXPECT_EQ(band_of({{5, 5}, {5, 5}}, [](int64_t i, int64_t j) { return j <= i && !(i == 3 && j == 0); }), "");
+  EXPECT_EQ(band_of({{5, 5}, {5, 5}}, [](int64_t, int64_t) { return true; }), "");
+  EXPECT_EQ(band_of({{1, 5}, {4, 5}}, [](int64_t i, int64_t j) { return j <= i; }), "") << "one row for all";
+}
+
+}  // namespace
+}  // namespace tw::transform

@@ -12,6 +12,7 @@
 // clip                                                        min (none), max (none): float or int          number
 // relu neg abs sign                                           -                                             number
 // is_nan -> bool                                              -                                             float
+// nan_to_zero (0 where x is NaN)                              -                                             float
 // is_inf -> bool                                              detect_positive, detect_negative (int, 1)     float
 // not                                                         -                                             bool
 // bitwise_not                                                 -                                             integer
@@ -197,6 +198,9 @@ const Row kRows[] = {
      [](const Expr& x, const Values&) { return x != x; },
      [](double x, const Values&) { return std::isnan(x) ? 1.0 : 0.0; },
      nullptr, {}, Gives::kBool},
+    {"nan_to_zero", Domain::kFloat,
+     [](const Expr& x, const Values&) { return select(x != x, imm(x.type(), 0), x); },
+     [](double x, const Values&) { return std::isnan(x) ? 0.0 : x; }},
     {"is_inf", Domain::kFloat, te_is_inf,
      [](double x, const Values& p) { return (x == kInf && p[0] != 0) || (x == -kInf && p[1] != 0) ? 1.0 : 0.0; },
      nullptr, {{{"detect_positive", 1}, {"detect_negative", 1}}}, Gives::kBool},

@@ -31,6 +31,7 @@ struct Sum {
   bool found = false;            // the exponential
   std::optional<DataType> half;  // to which it is rounded
   Expr others, of_row;           // null: 1
+  bool guarded = false;          // 0 in place of terms that are NaN
   std::vector<size_t> rows;      // which of its axes are those of the maximum
   const std::string& name() const { return compute.name(); }
   const std::string& step() const { return compute.reduce_axes[0].name; }
@@ -178,11 +179,24 @@ class OnlinePass {
     Sum sum;
     sum.compute = c;
     collect(sum, c.body[0]);
+    if (sum.guarded && !divides_by_sum(sum)) return refuse(c.name(), "has terms that are 0 where they are NaN");
     if (!sum.found) return refuse(c.name(), "sums no multiples of an exponential relative to " + max_.name());
     const bool wide = rank > rows();
     if (wide && wide_ != nullptr) return refuse(c.name(), "is a second sum with columns");
     sums_.push_back(std::move(sum));
     if (wide) wide_ = &sums_.back();
+  }
+
+  // Whether what is the same in all terms of a row is made of one sum of the row.
+  bool divides_by_sum(const Sum& sum) const {
+    int loads = 0, of_sums = 0;
+    if (sum.of_row) {
+      visit(sum.of_row, [&](const Expr& e) {
+        loads += e.op() == Op::kLoad ? 1 : 0;
+        of_sums += e.op() == Op::kLoad && is_sum(e->name) ? 1 : 0;
+      });
+    }
+    return loads == 1 && of_sums == 1;
   }
 
   static void multiply(Expr& product, const Expr& by) { product = product ? product * by : by; }
@@ -202,6 +216,10 @@ class OnlinePass {
       sum.half = e.arg(0).type();
       return collect(sum, e.arg(0).arg(0));
     }
+    if (const Expr guarded = without_nan_guard(e)) {
+      sum.guarded = true;
+      return collect(sum, guarded);
+    }
     if (is_exponential(sum, e) && !sum.found) {
       sum.found = true;
       return;
@@ -210,10 +228,22 @@ class OnlinePass {
     multiply(uses_var(e, sum.step()) ? sum.others : sum.of_row, e);
   }
 
+  // p of p is NaN ? 0 : p, as f32; null where `e` is something else.
+  static Expr without_nan_guard(const Expr& e) {
+    const bool converts = e.op() == Op::kCast && e.type() == DataType::f32() && e.arg(0).type().is_half();
+    const Expr& choice = converts ? e.arg(0) : e;
+    if (choice.op() != Op::kSelect || !is_zero(choice.arg(1)) || choice.arg(0).op() != Op::kNe) return {};
+    const auto as_f32 = [](const Expr& x) { return x.type() == DataType::f32() ? x : cast(DataType::f32(), x); };
+    const Expr p = as_f32(choice.arg(2)), &a = choice.arg(0).arg(0), &b = choice.arg(0).arg(1);
+    return equal(a, b) && equal(as_f32(a), p) ? p : Expr();
+  }
+
   // Whether `e`, part of a term, is exp(s_j - M) of the term's row; which that is is noted in `sum`.
   bool is_exponential(Sum& sum, const Expr& e) const {
-    if (e.op() != Op::kCall || e->name != "exp" || e.arg(0).op() != Op::kSub) return false;
-    const Expr& max = e.arg(0).arg(1);
+    if (e.op() != Op::kCall || e->name != "exp") return false;
+    const Expr power = unrounded(e.arg(0), {});
+    if (power.op() != Op::kSub) return false;
+    const Expr& max = power.arg(1);
     if (max.op() != Op::kLoad || max->name != max_.name()) return false;
     const Compute& c = sum.compute;
     std::vector<size_t> at;
@@ -223,7 +253,7 @@ class OnlinePass {
       if (axis == c.axes.end() || axis->extent != max_.axes[at.size()].extent) return false;
       at.push_back(static_cast<size_t>(axis - c.axes.begin()));
     }
-    if (!equal(e.arg(0).arg(0), element(max->args, c.reduce_axes[0].var()))) return false;
+    if (!equal(power.arg(0), element(max->args, c.reduce_axes[0].var()))) return false;
     sum.rows = std::move(at);
     return true;
   }
@@ -444,7 +474,7 @@ class OnlinePass {
     const Expr by = rewrite(s.of_row, [&](const Expr& e) {
       return e.op() == Op::kLoad && is_sum(e->name) ? member(e->name, row_of(e), holder) : Expr();
     });
-    return compute(s.name(), axes, all * by);
+    return compute(s.name(), axes, s.guarded ? unless_empty(by, all) : all * by);
   }
 
   // The row, as the maximum's axes have it, that a load of a sum without columns names.
@@ -453,6 +483,14 @@ class OnlinePass {
     std::vector<Expr> row;
     for (const size_t d : sum->rows) row.push_back(load.arg(static_cast<int>(d)));
     return row;
+  }
+
+  // all * by, where rows may have no weights: those whose exponentials sum to 0, and so do their products, or to NaN.
+  static Expr unless_empty(const Expr& by, const Expr& all) {
+    Expr sum;
+    visit(by, [&](const Expr& e) { sum = e.op() == Op::kLoad && !sum ? e : sum; });
+    const Expr zero = imm(all.type(), 0);
+    return select(sum > zero, all * by, select(sum == zero, all, zero));
   }
 
   void refuse(const std::string& compute, const std::string& what) {

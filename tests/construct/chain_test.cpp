@@ -91,7 +91,9 @@ TEST(Chain, RowsThatATileDoesNotHoldAreNone) {
   construct(t.families, {attention({1, 2, 64, 2048, 64, 200, false, DataType::f16()}), {}}, t.info, &declines);
   ASSERT_FALSE(declines.empty());
   EXPECT_EQ(declines[0].family, "chain");
-  EXPECT_EQ(declines[0].reason, "rows and operands do not fit shared memory");
+  EXPECT_EQ(declines[0].reason,
+            "rows and operands do not fit shared memory, and block by block of a row: out has more columns, or scores "
+            "more steps, than a warp holds");
   declines.clear();
   construct(t.families, {attention({1, 2, 64, 64, 64, 64, false}), {}}, t.info, &declines);
   construct(t.families, {attention({1, 2, 64, 32, 16, 520, false, DataType::f16()}), {}}, t.info, &declines);

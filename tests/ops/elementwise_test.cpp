@@ -15,13 +15,14 @@ const double kNan = std::nan("");
 const std::vector<Shape> kShapes = {{}, {1}, {7}, {3, 5}, {2, 1, 3, 1}, {0, 4}};
 
 TEST(Unary, EveryFloatOperator) {
-  for (const char* op : {"exp",       "sin",      "cos",    "atan",       "sinh",
-                         "cosh",      "asinh",    "erf",    "tanh",       "sigmoid",
-                         "softplus",  "floor",    "ceil",   "round",      "gelu",
-                         "gelu_tanh", "softsign", "mish",   "hard_swish", "hard_sigmoid",
-                         "elu",       "celu",     "selu",   "leaky_relu", "thresholded_relu",
-                         "silu",      "shrink",   "clip",   "relu",       "neg",
-                         "abs",       "sign",     "is_nan", "is_inf",     "identity"}) {
+  for (const char* op : {"exp",        "sin",      "cos",    "atan",       "sinh",
+                         "cosh",       "asinh",    "erf",    "tanh",       "sigmoid",
+                         "softplus",   "floor",    "ceil",   "round",      "gelu",
+                         "gelu_tanh",  "softsign", "mish",   "hard_swish", "hard_sigmoid",
+                         "elu",        "celu",     "selu",   "leaky_relu", "thresholded_relu",
+                         "silu",       "shrink",   "clip",   "relu",       "neg",
+                         "abs",        "sign",     "is_nan", "is_inf",     "identity",
+                         "nan_to_zero"}) {
     for (const Shape& shape : kShapes) check({.op = op, .inputs = {f32(shape)}});
     check({.op = op, .inputs = {f16({3, 5})}});
   }
@@ -76,6 +77,7 @@ TEST(Unary, SpecialValues) {
   EXPECT_TRUE(std::isnan(with("clip", {{"min", 0.0}}).floats[0]));
   EXPECT_TRUE(std::isnan(with("sign").floats[0]));
   EXPECT_EQ(with("is_nan").ints, (Ints{1, 0, 0, 0, 0}));
+  EXPECT_EQ(with("nan_to_zero").floats[0], 0);
   EXPECT_EQ(with("is_inf").ints, (Ints{0, 1, 1, 0, 0}));
   EXPECT_EQ(with("is_inf", {{"detect_negative", int64_t{0}}}).ints, (Ints{0, 1, 0, 0, 0}));
   EXPECT_EQ(with("is_inf", {{"detect_negative", int64_t{0}}, {"detect_positive", int64_t{0}}}).ints,

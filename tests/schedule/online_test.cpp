@@ -99,6 +99,32 @@ TEST(Online, BlocksThatNobodySeesAreLeftOut) {
   EXPECT_EQ(loops_of(causal).find("if ("), std::string::npos);
 }
 
+// Rows without any element that is not minus infinity: 0 in place of NaN, where the model says so; NaN in values stays.
+TEST(Online, RowsOfNothingAreZeroWhereThatIsGuarded) {
+  const te::Program p = te::parse_program(R"(te guarded
+input x: f32[4, 12]
+input v: f32[12, 4]
+m: f32[4] = max(r0 in 12) over (i0) of x[i0, r0]
+e: f32[4, 12] (i0, i1) = exp((x[i0, i1] - m[i0]))
+l: f32[4] = sum(r0 in 12) over (i0) of e[i0, r0]
+p: f32[4, 12] (i0, i1) = (e[i0, i1] * (1:f32 / l[i0]))
+z: f32[4, 12] (i0, i1) = select((p[i0, i1] != p[i0, i1]), 0:f32, p[i0, i1])
+o: f32[4, 4] = sum(r0 in 12) over (i0, i1) of (z[i0, r0] * v[r0, i1])
+output o
+)");
+  te::ValueMap inputs = testing::whole_inputs(p);
+  std::vector<double>& x = inputs.at("x").floats;
+  for (size_t j = 0; j < 12; ++j) x[j] = -std::numeric_limits<double>::infinity();
+  te::ValueMap others = inputs;
+  others.at("x").floats[24] = std::numeric_limits<double>::quiet_NaN();
+  inputs.at("v").floats[3] = std::numeric_limits<double>::quiet_NaN();
+  EXPECT_EQ(te::evaluate(p, inputs).at("o").floats[0], 0);
+  for (const int64_t block : {4, 5}) {
+    expect_same(p, Schedule().online("m", block, 1, 1), inputs);
+    expect_same(p, Schedule().online("m", block, 1, 1), others);
+  }
+}
+
 TEST(Online, SaysWhatItCannotRewrite) {
   const auto refusal = [](const te::Program& p, const Schedule& s) -> std::string {
     try {

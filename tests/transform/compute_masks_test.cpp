@@ -70,5 +70,30 @@ TEST(ComputeMasks, NoBands) {
   EXPECT_EQ(band_of({{1, 5}, {4, 5}}, [](int64_t i, int64_t j) { return j <= i; }), "") << "one row for all";
 }
 
+// Sums with a mask of zeros and numbers that leave nothing of what they are added to.
+TEST(ComputeMasks, MasksThatAreAdded) {
+  const auto op_of = [](double low, double other) {
+    Graph g;
+    const ValueId x = g.add_input("x", {DataType::f32(), {2, 4, 4}});
+    RefTensor mask = RefTensor::zeros({DataType::f32(), {4, 4}});
+    for (int64_t e = 0; e < 16; ++e) mask.floats[e] = e % 4 > e / 4 ? low : 0;
+    mask.floats[0] = other;
+    g.outputs = graph::append_node(g, testing::context().ops,
+                                   {.op = "add",
+                                    .name = "y",
+                                    .attrs = {},
+                                    .inputs = {g.add_constant("m", mask.type, share(mask.to_bytes())), x},
+                                    .outputs = {},
+                                    .body = {}});
+    const Graph after = testing::run_pass(g, "compute-masks");
+    testing::expect_same_function(g, after, 1e-30);
+    return after.nodes.at(0).op;
+  };
+  EXPECT_EQ(op_of(-std::numeric_limits<double>::infinity(), 0), "band");
+  EXPECT_EQ(op_of(-3.4028234663852886e38, 0), "band");
+  EXPECT_EQ(op_of(-10000, 0), "add") << "some of what it is added to is left";
+  EXPECT_EQ(op_of(-3e38, 0.5), "add") << "a bias";
+}
+
 }  // namespace
 }  // namespace tw::transform

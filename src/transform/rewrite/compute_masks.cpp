@@ -1,6 +1,9 @@
 // Constant masks that are functions of their indices (causal ones, windows of neighbours) are computed where they are
-// used: a select between scores and one number by a mask of bands becomes the operator band. No kernel reads the mask
-// then, and which blocks of keys it leaves nothing of is known when code is generated (te/online.h).
+// used: a select between scores and one number by a mask of bands becomes the operator band, and so does a sum with a
+// mask of zeros and a number so low that nothing else counts. No kernel reads the mask then, and which blocks of keys
+// it leaves nothing of is known when code is generated (te/online.h).
+#include <algorithm>
+#include <functional>
 #include <limits>
 
 #include "transform/constants.h"
@@ -15,16 +18,12 @@ struct Band {
   int64_t lower, upper;
 };
 
-// The band of matrix `mask` [.., rows, columns] in which its elements are `wanted`, and nowhere else; nothing where
-// that is no band, or all or nothing of the matrix.
-std::optional<Band> band_of(const graph::Value& mask, bool wanted) {
-  const Shape& shape = mask.type.shape;
-  if (!mask.is_constant() || !mask.type.type.is_bool() || shape.size() < 2) return std::nullopt;
-  const int64_t rows = shape[shape.size() - 2], columns = shape.back();
-  if (rows < 2 || columns < 2 || num_elements(shape) != rows * columns) return std::nullopt;
-  const auto at = [&](int64_t i, int64_t j) {
-    return (std::to_integer<int>((*mask.constant)[static_cast<size_t>(i * columns + j)]) != 0) == wanted;
-  };
+constexpr double kLowest = -1e30;  // beside what is so low, sums of products of 16-bit floats are nothing
+
+// The band of a matrix of `rows` and `columns` in which elements are kept, and nowhere else; nothing where that is no
+// band, or all or nothing of the matrix.
+std::optional<Band> band_of(int64_t rows, int64_t columns, const std::function<bool(size_t element)>& is_kept) {
+  const auto at = [&](int64_t i, int64_t j) { return is_kept(static_cast<size_t>(i * columns + j)); };
   // Each diagonal begins in the first column or the first row.
   const auto begins = [&](int64_t d) { return at(std::max<int64_t>(0, -d), std::max<int64_t>(0, d)); };
   int64_t lower = 1 - rows, upper = columns - 1;
@@ -39,27 +38,71 @@ std::optional<Band> band_of(const graph::Value& mask, bool wanted) {
   return Band{lower, upper};
 }
 
+// What a node keeps of a value, and what it leaves in place of the rest.
+struct Masked {
+  ValueId x;
+  Band band;
+  double fill;
+};
+
+// Whether `mask` is one constant matrix for all those of `x`, which has the shape of the result.
+bool is_matrix_of(const Editor& editor, ValueId mask, ValueId x, const Shape& shape) {
+  const graph::Value& value = editor.value(mask);
+  const Shape& m = value.type.shape;
+  return value.is_constant() && editor.shape(x) == shape && shape.size() >= 2 && m.size() >= 2 &&
+         std::equal(shape.end() - 2, shape.end(), m.end() - 2) && shape[shape.size() - 2] > 1 && shape.back() > 1 &&
+         num_elements(m) == shape[shape.size() - 2] * shape.back();
+}
+
+// where(mask, x, fill) and where(mask, fill, x).
+std::optional<Masked> masked_by_select(const Editor& editor, const Node& node) {
+  const Shape& shape = editor.shape(node.outputs[0]);
+  for (const size_t kept : {1, 2}) {
+    const std::optional<double> fill = splat_of(editor.value(node.inputs[3 - kept]));
+    if (!fill || !is_matrix_of(editor, node.inputs[0], node.inputs[kept], shape)) continue;
+    const std::span<const std::byte> mask = *editor.value(node.inputs[0]).constant;
+    const std::optional<Band> band = band_of(shape[shape.size() - 2], shape.back(), [&](size_t e) {
+      return (std::to_integer<int>(mask[e]) != 0) == (kept == 1);
+    });
+    if (band) return Masked{node.inputs[kept], *band, *fill};
+  }
+  return std::nullopt;
+}
+
+// x + mask, of zeros and one number so low that x is nothing beside it.
+std::optional<Masked> masked_by_sum(const Editor& editor, const Node& node) {
+  constexpr int64_t kMaxElements = int64_t{1} << 24;  // looked at as f64
+  const Shape& shape = editor.shape(node.outputs[0]);
+  for (const size_t k : {0, 1}) {
+    const ValueId mask = node.inputs[k], x = node.inputs[1 - k];
+    if (!is_matrix_of(editor, mask, x, shape) || editor.type(mask).elements() > kMaxElements) continue;
+    const std::vector<double> elements = elements_of(editor.value(mask)).floats;
+    const double low = std::ranges::min(elements);
+    if (!(low <= kLowest) || !std::ranges::all_of(elements, [&](double e) { return e == 0 || e == low; })) continue;
+    const std::optional<Band> band =
+        band_of(shape[shape.size() - 2], shape.back(), [&](size_t e) { return elements[e] == 0; });
+    if (band) return Masked{x, *band, low};
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 graph::Graph compute_masks(const graph::Graph& graph, const TransformContext& context) {
   Editor editor(graph, context.ops);
   editor.for_each_old([&](const Node& node) {
-    if (node.op != "where" || !editor.type(node.outputs[0]).type.is_float()) return;
-    const graph::Value& mask = editor.value(node.inputs[0]);
+    if (!editor.type(node.outputs[0]).type.is_float()) return;
+    // Strictly, what is infinite or no number stays that under a sum.
+    const bool sums = node.op == "add" && context.precision != Precision::kStrict;
+    const std::optional<Masked> masked = node.op == "where" ? masked_by_select(editor, node)
+                                         : sums             ? masked_by_sum(editor, node)
+                                                            : std::nullopt;
+    if (!masked) return;
     const Shape& shape = editor.shape(node.outputs[0]);
-    for (const size_t kept : {1, 2}) {
-      const std::optional<double> fill = splat_of(editor.value(node.inputs[3 - kept]));
-      const bool whole = editor.shape(node.inputs[kept]) == shape && shape.size() >= 2 && mask.type.shape.size() >= 2 &&
-                         std::equal(shape.end() - 2, shape.end(), mask.type.shape.end() - 2);
-      const std::optional<Band> band = fill && whole ? band_of(mask, kept == 1) : std::nullopt;
-      if (!band) continue;
-      graph::Attrs attrs = {{"fill", *fill}};
-      const int64_t rows = shape[shape.size() - 2], columns = shape.back();
-      if (band->lower > 1 - rows) attrs["lower"] = band->lower;
-      if (band->upper < columns - 1) attrs["upper"] = band->upper;
-      editor.replace(node.outputs[0], editor.emit(node, "band", {node.inputs[kept]}, std::move(attrs)));
-      return;
-    }
+    graph::Attrs attrs = {{"fill", masked->fill}};
+    if (masked->band.lower > 1 - shape[shape.size() - 2]) attrs["lower"] = masked->band.lower;
+    if (masked->band.upper < shape.back() - 1) attrs["upper"] = masked->band.upper;
+    editor.replace(node.outputs[0], editor.emit(node, "band", {masked->x}, std::move(attrs)));
   });
   return editor.finish();
 }

@@ -135,11 +135,20 @@ bool absorb_row_parameter(Editor& editor, const Node& node) {
   return false;
 }
 
+// ---- x is NaN ? 0 : x, as exporters guard softmax against rows of which a mask leaves nothing.
+bool match_nan_to_zero(Editor& editor, const Node& node) {
+  const ValueId x = node.inputs[2];
+  const Node* guard = editor.producer(node.inputs[0], "is_nan");
+  if (guard == nullptr || guard->inputs[0] != x || splat_of(editor.value(node.inputs[1])) != 0.0 ||
+      editor.type(x).shape != editor.type(node.outputs[0]).shape)
+    return false;
+  return editor.replace(node.outputs[0], editor.emit(node, "nan_to_zero", {x}));
+}
+
 constexpr Rule kRules[] = {
-    {"layer_norm", "div", match_layer_norm},
-    {"layer_norm scale", "mul", absorb_row_parameter},
-    {"layer_norm bias", "add", absorb_row_parameter},
-    {"gate", "mul", match_gate},
+    {"layer_norm", "div", match_layer_norm},          {"layer_norm scale", "mul", absorb_row_parameter},
+    {"layer_norm bias", "add", absorb_row_parameter}, {"gate", "mul", match_gate},
+    {"nan_to_zero", "where", match_nan_to_zero},
 };
 
 }  // namespace

@@ -4,11 +4,11 @@
 #include <list>
 #include <optional>
 
-#include "expr/analyzer.h"
 #include "support/math.h"
 #include "te/axes.h"
 #include "te/reads.h"
 #include "te/rewrite.h"
+#include "te/row_mask.h"
 
 namespace tw::te {
 namespace {
@@ -369,84 +369,37 @@ class OnlinePass {
     out.computes.push_back(std::move(c));
   }
 
-  // A condition of where an element stands, d >= 0, by how j counts in d, and the rest of it.
-  struct Bound {
-    int64_t of_j;
-    Expr rest;
-  };
-
-  // The bounds of elements s_j outside of which they are a number so low that its exponential is 0 beside any other;
-  // empty where there are none.
-  std::vector<Bound> bounds(const std::vector<Expr>& row, const Expr& j, const Program& out) const {
-    constexpr double kLowest = -1e30;  // products of 16-bit floats are far from it
-    Expr e = element(row, j);
-    if (const Compute* from = e.op() == Op::kLoad ? out.find_compute(e->name) : nullptr;
-        from != nullptr && !from->is_reduction() && from->outputs.size() == 1) {
-      VarMap at;
-      for (size_t d = 0; d < from->axes.size(); ++d) at[from->axes[d].name] = e.arg(static_cast<int>(d));
-      e = substitute(from->body[0], at);
-    }
-    const bool masked = e.op() == Op::kSelect && e.arg(2).op() == Op::kFloatImm && e.arg(2)->number <= kLowest;
-    std::vector<Bound> found;
-    if (!masked || !add_bounds(e.arg(0), j, found)) found.clear();
-    return found;
+  // Element s_j, looked at through the compute that it may be read from.
+  Expr element_in(const Program& out, const std::vector<Expr>& row, const Expr& j) const {
+    const Expr e = element(row, j);
+    const Compute* from = e.op() == Op::kLoad ? out.find_compute(e->name) : nullptr;
+    if (from == nullptr || from->is_reduction() || from->outputs.size() > 1) return e;
+    VarMap at;
+    for (size_t d = 0; d < from->axes.size(); ++d) at[from->axes[d].name] = e.arg(static_cast<int>(d));
+    return substitute(from->body[0], at);
   }
 
-  static bool add_bounds(const Expr& condition, const Expr& j, std::vector<Bound>& found) {
-    const auto arg = [&](int k) { return condition.arg(k); };
-    Expr d;
-    switch (condition.op()) {
-      case Op::kAnd:
-        return add_bounds(arg(0), j, found) && add_bounds(arg(1), j, found);
-      case Op::kLe:
-        d = arg(1) - arg(0);
-        break;
-      case Op::kLt:
-        d = arg(1) - arg(0) - int_imm(1);
-        break;
-      default:
-        return false;
-    }
-    if (d.type() != DataType::i64()) return false;
-    const Analyzer ranges;
-    const auto at = [&](int64_t value) { return substitute(d, {{j->name, int_imm(value)}}); };
-    const Expr step = ranges.simplify(at(1) - at(0));
-    if (!equal(ranges.simplify(d - at(0)), ranges.simplify(j * step)) || step.op() != Op::kIntImm) return false;
-    found.push_back({step->value, ranges.simplify(at(0))});
-    return true;
+  // Whether nothing but a sum of products is read, beside single numbers: no mask that is added makes it as low as what
+  // another mask leaves.
+  static bool is_of_products(const Expr& e, const Program& out) {
+    bool only = true;
+    visit(e, [&](const Expr& load) {
+      if (load.op() != Op::kLoad || load->args.empty()) return;
+      const Compute* from = out.find_compute(load->name);
+      const bool sums = from != nullptr && from->is_reduction() && from->combiner.kind == CombinerKind::kSum;
+      only = only && (sums || (from != nullptr && !from->is_reduction() && is_of_products(from->body[0], out)));
+    });
+    return only;
   }
 
-  // Whether a block n has elements of the row within their bounds; null where it may not be left out: rows that have
-  // no such element at all keep what is there in their place.
+  // Whether a mask leaves block n something of the row; null where no block may be left out: rows of which a mask
+  // leaves nothing at all keep what is there in its place.
   Expr needed_blocks(const std::vector<Expr>& at, const Program& out) const {
     const std::vector<Expr> row(at.begin(), at.begin() + static_cast<std::ptrdiff_t>(rows()));
-    const Expr j = var("j"), first = at.back() * int_imm(cut_.block);
-    const std::vector<Bound> all = bounds(row, j, out);
-    if (all.empty() || !has_elements(all, row)) return {};
-    Expr needed;
-    for (const Bound& b : all) {
-      const Expr best = b.of_j > 0 ? first + int_imm(cut_.block - 1) : first;
-      const Expr holds = b.rest + best * int_imm(b.of_j) >= int_imm(0);
-      needed = needed ? needed && holds : holds;
-    }
-    return needed;
-  }
-
-  // Whether each row has an element within bounds: the room for j is a concave function of the row.
-  bool has_elements(const std::vector<Bound>& all, const std::vector<Expr>& row) const {
-    const Analyzer ranges;
-    const std::string& axis = row.back()->name;
-    for (const int64_t i : {int64_t{0}, max_.axes.back().extent - 1}) {
-      int64_t low = 0, high = length() - 1;
-      for (const Bound& b : all) {
-        const Expr rest = ranges.simplify(substitute(b.rest, {{axis, int_imm(i)}}));
-        if (rest.op() != Op::kIntImm || (b.of_j != 1 && b.of_j != -1)) return false;
-        if (b.of_j > 0) low = std::max(low, -rest->value);
-        if (b.of_j < 0) high = std::min(high, rest->value);
-      }
-      if (low > high) return false;
-    }
-    return true;
+    const RowMask mask = mask_of(element_in(out, row, var("j")), "j");
+    if (!mask.kept || !is_of_products(mask.kept, out)) return {};
+    if (!leaves_each_some(mask, {row.back()->name, max_.axes.back().extent}, length())) return {};
+    return leaves_some(mask, at.back() * int_imm(cut_.block), cut_.block);
   }
 
   // What there is once a row, in the copy of a holder.

@@ -27,12 +27,13 @@ struct Online {
 /// the row has
 ///   m_n = max_j s_j, R_n = sum_j exp(s_j - m_n) g_j   over its own j,
 /// and two parts of the row combine by m = max(m1, m2), R = R1 exp(m1 - m) + R2 exp(m2 - m): a reduction over a tuple.
-/// Terms that are 0 where they are NaN (rows
-/// of which a mask leaves nothing) give a sum of 0. What a sum rounds to 16 bits stays rounded, without h; elements s_j
-/// are not rounded to 16 bits on their way. Names: "R.block" [rows, blocks, columns], "M.block", "M.exp" [rows, blocks,
-/// block], "R.row" [rows, each, groups, width] with "M.row" [rows, each] and those of other sums. Blocks of which a
-/// mask (s_j = mask of i and j ? x : -1e30 or less) leaves nothing are not needed, if it leaves each row something. One
-/// of the sums has columns, one axis of them. Declines, with the reason, what is not of this form.
+/// Terms that are 0 where they are NaN (rows of which a mask leaves nothing) give a sum of 0. What a sum rounds to 16
+/// bits stays rounded, without h; elements s_j are not rounded to 16 bits on their way. Blocks of which a mask leaves
+/// nothing are not needed, where s_j = mask of i and j ? x : -1e30 or less, x is made of a sum of products alone, and
+/// the mask leaves each row something.
+/// Names: "R.block" [rows, blocks, columns], "M.block", "M.exp" [rows, blocks, block], "R.row" [rows, each, groups,
+/// width] with "M.row" [rows, each] and those of other sums. One of the sums has columns, one axis of them. Declines,
+/// with the reason, what is not of this form.
 Result<Online> online(const Program& program, const std::string& maximum, const OnlineCut& cut);
 
 }  // namespace tw::te

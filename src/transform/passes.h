@@ -67,7 +67,8 @@ graph::Graph assign_layouts(const graph::Graph& graph, const TransformContext& c
 /// Sets Value::layout of contractions' results that are only transposed, where rows stay rows: the transpose is a view.
 graph::Graph write_transposed(const graph::Graph& graph, const TransformContext& context);
 
-/// Selects by constant masks that are bands of a matrix become the operator band.
+/// On GPUs, selects by constant masks that are bands of a matrix become the operator band, and so do sums with masks of
+/// zeros and -1e30 or less.
 graph::Graph compute_masks(const graph::Graph& graph, const TransformContext& context);
 
 /// Merges nodes into groups with one output each: contractions with their epilogues, rows, element-wise chains, and

@@ -13,6 +13,14 @@ using graph::Graph;
 using graph::RefTensor;
 using graph::ValueId;
 
+Graph computed(const Graph& before) {
+  TransformContext context = testing::context();
+  context.target.kind = DeviceKind::kCuda;
+  Graph after = find_pass("compute-masks").run(before, context);
+  graph::verify(after, context.ops);
+  return after;
+}
+
 struct Select {
   Shape mask, x;
   bool mask_first = true;  // x where the mask is true
@@ -40,7 +48,7 @@ Graph graph_of(const Select& s, const Mask& is_set) {
 // Its band, as "lower upper"; "" where the select is left alone.
 template <typename Mask>
 std::string band_of(const Select& s, const Mask& is_set) {
-  const Graph before = graph_of(s, is_set), after = testing::run_pass(before, "compute-masks");
+  const Graph before = graph_of(s, is_set), after = computed(before);
   testing::expect_same_function(before, after, 0);
   testing::expect_same_special_values(before, after, 0);
   const graph::Node& node = after.nodes.at(0);
@@ -85,7 +93,7 @@ TEST(ComputeMasks, MasksThatAreAdded) {
                                     .inputs = {g.add_constant("m", mask.type, share(mask.to_bytes())), x},
                                     .outputs = {},
                                     .body = {}});
-    const Graph after = testing::run_pass(g, "compute-masks");
+    const Graph after = computed(g);
     testing::expect_same_function(g, after, 1e-30);
     return after.nodes.at(0).op;
   };

@@ -51,6 +51,7 @@ TEST(Chain, AttentionByThreadsReadsKeysInBlocks) {
   const Attention shapes[] = {{1, 2, 64, 256, 16, 16, true, DataType::f16()},
                               {2, 1, 130, 101, 24, 9, true, DataType::bf16()},
                               {1, 1, 96, 75, 8, 40, false, DataType::f16()},
+                              {2, 2, 64, 160, 16, 16, true, DataType::f16()},
                               {1, 2, 192, 192, 16, 16, false, DataType::f16(), false, true}};
   const targets::Target t = targets::find_target("cuda:sm_90a");
   for (const Attention& a : shapes) {

@@ -86,9 +86,9 @@ size_t groups_after(const Graph& before, const TransformContext& context) {
 size_t groups_after(const Graph& before, int64_t l2) { return groups_after(before, machine(l2)); }
 
 // The cast stays a kernel: not what its reader's rows come from.
-TEST(FuseChains, AttentionOfHalvesIsOneGroupWhereATileHoldsItsRows) {
+TEST(FuseChains, AttentionOfHalvesIsOneGroup) {
   EXPECT_EQ(groups_after(parse(halves(16, 24, 8)), gpu()), 2u);
-  EXPECT_EQ(groups_after(parse(halves(16, 2048, 16)), gpu()), 4u) << "2048 keys and values and rows of them";
+  EXPECT_EQ(groups_after(parse(halves(16, 2048, 16)), gpu()), 2u) << "keys and values come block by block";
   EXPECT_EQ(groups_after(parse(halves(4, 24, 8)), gpu()), 4u) << "vectors, not matrices";
   EXPECT_EQ(groups_after(parse(attention({})), gpu()), 3u) << "f32";
 }

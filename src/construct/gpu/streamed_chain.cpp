@@ -45,6 +45,7 @@ constexpr std::array<Shape, 11> kShapes = {{{4, 1, 64, 2},
 // The axes of a stage by what runs them.
 struct Loops {
   Names outer, warps, lanes, inner;
+  std::string vector;  // the one of `inner` that is a vector, if any
 
   // Axis number `dim` on of a stage, as factors of a tile.
   void add(const std::vector<Factor>& factors, size_t& dim) {
@@ -52,6 +53,7 @@ struct Loops {
     for (const Factor& f : factors) threads += f.kind == FactorKind::kThreads ? 1 : 0;
     for (const Factor& f : factors) {
       const std::string axis = fmt::format("i{}", dim++);
+      if (f.kind == FactorKind::kVector || f.kind == FactorKind::kMatrixVector) vector = axis;
       if (f.kind != FactorKind::kThreads) {
         inner.push_back(axis);
       } else {
@@ -89,8 +91,8 @@ class StreamedChain {
   bool fits() const {
     const bool rows = tile_rows() / 2 < round_up(scores_.m, kInstructionRows);
     const bool keys = shape_.keys / 2 < round_up(scores_.n, kMatrixSteps);
-    return rows && keys && registers() <= schedule::kMaxStreamedRegisters && registers() * threads() <= kRegisters &&
-           shared_bytes() <= target_.levels.front().capacity_bytes;
+    return rows && keys && find_row_of_maximum() >= 0 && registers() <= schedule::kMaxStreamedRegisters &&
+           registers() * threads() <= kRegisters && shared_bytes() <= target_.levels.front().capacity_bytes;
   }
 
   double predicted_ns() const {
@@ -193,11 +195,13 @@ class StreamedChain {
 
   // The axis of rows among those of the scores, and of all stages with the axes of their maximum.
   size_t row_of_scores() const { return scores_.product.rows.front(); }
-  size_t row_of_maximum() const {
+  size_t row_of_maximum() const { return static_cast<size_t>(find_row_of_maximum()); }
+  int64_t find_row_of_maximum() const {
     const te::Compute& max = *chain_.program.find_compute(maximum_);
-    const Expr read = te::reads_of(max, {chain_.program.tensor(scores())}).front();
-    const Expr& index = read.arg(static_cast<int>(row_of_scores()));
-    return static_cast<size_t>(index_where(max.axes, [&](const te::Axis& a) { return equal(a.var(), index); }));
+    const std::vector<Expr> reads = te::reads_of(max, {chain_.program.tensor(scores())});
+    if (reads.empty()) return -1;
+    const Expr& index = reads.front().arg(static_cast<int>(row_of_scores()));
+    return index_where(max.axes, [&](const te::Axis& a) { return equal(a.var(), index); });
   }
 
   // Every stage of rows is stored as the warps hold them.
@@ -222,10 +226,12 @@ class StreamedChain {
     return tiles;
   }
 
-  void order(const std::string& stage, const Loops& loops, const Names& between = {}) {
-    s_->reorder(stage, joined(joined(loops.outer, between, loops.warps), loops.lanes, loops.inner));
+  void order(const std::string& stage, const Loops& loops) {
+    s_->reorder(stage, joined(joined(loops.outer, loops.warps), loops.lanes, loops.inner));
     for (const std::string& l : joined(loops.warps, loops.lanes)) s_->threads(stage, l);
-    for (const std::string& l : loops.inner) s_->unroll(stage, l);
+    for (const std::string& l : loops.inner) {
+      l == loops.vector ? s_->vectorize(stage, l) : s_->unroll(stage, l);
+    }
   }
 
   // Axes of the batch, and at `row` among them those of rows; `dim` becomes the number of the next one.
@@ -243,7 +249,8 @@ class StreamedChain {
     size_t dim = 0;
     Loops loops = row_loops(dim, batch(), row_of_maximum());
     loops.add({{kPairs, FactorKind::kThreads}, {1, FactorKind::kUnrolled}, {kPair, FactorKind::kUnrolled}}, dim);
-    order(rows(), loops, {"r0"});
+    loops.outer.emplace_back("r0");
+    order(rows(), loops);
     s_->pipeline(rows(), "r0", shape_.stages);
   }
 
@@ -257,30 +264,22 @@ class StreamedChain {
     size_t dim = 0;
     Loops loops = row_loops(dim, 1, 1);
     loops.add(step_factors(), dim);
-    order_vector(weights, loops);
+    order(weights, loops);
     for (const std::string& sum : block_sums()) attach_combined(sum);
     attach(powers());
     dim = 0;
     loops = row_loops(dim, batch(), row_of_maximum());
     loops.add_outer(1, dim);
     loops.add(key_factors(), dim);
-    order_vector(powers(), loops);
+    order(powers(), loops);
     attach_combined(maximum_ + ".block");
     attach(this->scores());
     dim = 0;
     loops = row_loops(dim, batch(), row_of_scores());
     loops.add_outer(1, dim);
     loops.add(scores_tile_.columns, dim);
-    order_vector(this->scores(), loops);
+    order(this->scores(), loops);
     scores.attach_sums(this->scores(), loops.outer.back());
-  }
-
-  // The last of the inner loops is a vector.
-  void order_vector(const std::string& stage, Loops loops) {
-    s_->reorder(stage, joined(joined(loops.outer, loops.warps), loops.lanes, loops.inner));
-    for (const std::string& l : joined(loops.warps, loops.lanes)) s_->threads(stage, l);
-    for (size_t i = 0; i + 1 < loops.inner.size(); ++i) s_->unroll(stage, loops.inner[i]);
-    s_->vectorize(stage, loops.inner.back());
   }
 
   // A reduction over a block of keys: lanes that share a row combine what each holds of it.

@@ -35,6 +35,8 @@ CONVS = [
 ]
 SQUARES = [[7, 7], [32, 32], [64, 64], [130, 130], [3, 48, 48]]  # of x x and x x + x
 OF_ITSELF = [[5, 9], [64, 96], [130, 70], [256, 512], [3, 40, 24]]  # of x x^T, x^T x and softmax(x x^T) x
+ATTENTION = [([2, 3, 130, 64], 700, None), ([1, 2, 640, 32], 640, "causal"), ([1, 4, 651, 80], 651, "window"),
+             ([2, 2, 600, 128], 600, "added"), ([1, 2, 96, 40], 904, "guarded")]  # shape, keys, mask
 CONVS_OF_ITSELF = [([5, 3, 4, 6], [1, 1]), ([16, 16, 5, 5], [2, 2]), ([8, 32, 12], [0])]  # shape, padding
 REDUCED = [([64, 1000], [1]), ([3, 5, 7], [0, 2]), ([2, 64, 14, 14], [2, 3]), ([128, 33], [0]), ([4, 4096], [1]),
            ([70_000], [0])]  # shape, axes
@@ -116,6 +118,12 @@ def one_value():
                "one_value": True}
 
 
+def attention():
+    for shape, keys, mask in ATTENTION:
+        yield {"name": f"attention_{mask or 'all'}_{_text(shape)}_{keys}", "op": "attention", "shape": shape,
+               "keys": keys, "mask": mask}
+
+
 def several_outputs():
     for kind, shape, k in OUTPUTS:
         yield {"name": f"outputs_{kind}_{_text(shape)}", "op": "outputs", "kind": kind, "shape": shape,
@@ -123,4 +131,5 @@ def several_outputs():
 
 
 def specs():
-    return [*contractions(), *reductions(), *data_movement(), *elementwise(), *one_value(), *several_outputs()]
+    return [*contractions(), *reductions(), *data_movement(), *elementwise(), *one_value(), *attention(),
+            *several_outputs()]

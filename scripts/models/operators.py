@@ -9,6 +9,8 @@
   {"op": "batch_matmul", "shape": [.., m, k], "n": n}         w is an input [.., k, n]
   {"op": "matmul_of_itself", "kind": "gram", "shape": [.., m, k]}   one of OF_ITSELF: square x x (m = k), gram x x^T,
       covariance x^T x, attention softmax(x x^T / sqrt k) x, residual x x + x (m = k)
+  {"op": "attention", "shape": [batch, heads, rows, k], "keys": n, "mask": null}   softmax(q k^T / sqrt k) v with one
+      of MASKS: causal and window (select), added (causal), guarded (added, the first row without any key, NaN to 0)
   {"op": "conv_of_itself", "shape": [n, c, ..], "pad"}        x convolved with x
   {"op": "elementwise", "kind": "Relu", "shape": [..]}        one of UNARY or BINARY; binary ones take two inputs, or
       with "one_value": true one that is both
@@ -31,6 +33,7 @@ from .builder import Builder
 UNARY = ("Relu", "Sigmoid", "Tanh", "Erf", "Exp", "Sqrt", "Identity", "HardSwish", "Softplus")
 BINARY = ("Add", "Mul", "Sub", "Div")
 OF_ITSELF = ("square", "gram", "covariance", "attention", "residual")
+MASKS = (None, "causal", "window", "added", "guarded")
 REDUCTIONS = ("ReduceSum", "ReduceMean", "ReduceMax")
 OUTPUTS = ("activation", "norm", "sums", "means", "siblings")
 
@@ -142,6 +145,26 @@ def matmul_of_itself(b, spec):
     scores = b.node("Mul", [b.node("MatMul", [x, turned]), b.constant(np.float32(1 / math.sqrt(k)))])
     scores = b.node("Softmax", [scores], axis=-1)
     return _finish(b, b.node("MatMul", [scores, x]), spec["shape"])
+
+
+def attention(b, spec):
+    batch, heads, rows, k = spec["shape"]
+    keys, kind = spec["keys"], spec.get("mask")
+    b.batch = batch
+    q, key, v = b.input("q", [heads, rows, k]), b.input("k", [heads, keys, k]), b.input("v", [heads, keys, k])
+    x = b.node("MatMul", [q, b.node("Transpose", [key], perm=[0, 1, 3, 2])])
+    x = b.node("Mul", [x, b.constant(np.float32(1 / math.sqrt(k)))])
+    behind = np.arange(keys)[None] - np.arange(rows)[:, None]
+    if kind in ("causal", "window"):
+        seen = behind <= 0 if kind == "causal" else (behind <= 0) & (behind > -40)
+        x = b.node("Where", [b.constant(seen), x, b.constant(np.float32(-3.4e38))])
+    elif kind is not None:
+        seen = behind < (1 if kind == "added" else 0)
+        x = b.node("Add", [x, b.constant(np.where(seen, np.float32(0), np.float32(-np.inf)))])
+    x = b.node("Softmax", [x], axis=-1)
+    if kind == "guarded":
+        x = b.node("Where", [b.node("IsNaN", [x]), b.constant(np.float32(0)), x])
+    return _finish(b, b.node("MatMul", [x, v]), spec["shape"])
 
 
 def conv_of_itself(b, spec):
@@ -261,7 +284,7 @@ def outputs(b, spec):
 
 
 KINDS = {"conv": conv, "matmul": matmul, "batch_matmul": matmul, "matmul_of_itself": matmul_of_itself,
-         "conv_of_itself": conv_of_itself, "elementwise": elementwise, "pool": pool,
+         "attention": attention, "conv_of_itself": conv_of_itself, "elementwise": elementwise, "pool": pool,
          "reduce": reduce, "transpose": transpose, "gather": gather, "concat": concat, "resize": resize,
          "outputs": outputs}
 

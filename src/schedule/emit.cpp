@@ -239,10 +239,12 @@ class Emitter {
     return out;
   }
 
-  // Whether a turn of loop `depth` has points that the reduction needs; null where all turns do. It holds in more turns
-  // than have: what the loops inside decide is taken for the best.
+  // Whether a turn of loop `depth` has points that the reduction needs; null where all turns do, or leave something
+  // else, too. It holds in more turns than have: what the loops inside decide is taken for the best.
   Expr needed_turns(const Stage& stage, size_t depth) const {
     if (!stage.compute.needed || !stage.loops[depth].reduction || depth + 1 != members_depth(stage)) return {};
+    const auto leaves = [&](const Stage& s) { return s.consumer == stage.name() && !s.is_local(); };
+    if (std::ranges::any_of(state_.stages, leaves)) return {};
     std::set<std::string> inner;
     for (size_t i = depth + 1; i < stage.loops.size(); ++i) inner.insert(stage.loops[i].var);
     return best_case(value(stage, stage.compute.needed), inner);

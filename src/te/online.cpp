@@ -107,9 +107,9 @@ class OnlinePass {
   // 16 bits on the way, to store them, does not.
   void keep_elements_whole(const std::string& maximum) {
     std::set<std::string> wide;  // were of 16 bits
+    const std::set<std::string> elements = elements_of(maximum);
     for (Compute& c : program_.computes) {
-      const bool before = c.name() == maximum || depends_on(program_, *program_.find_compute(maximum), c.name());
-      if (!before || c.outputs.size() > 1) continue;
+      if (!elements.contains(c.name()) || c.outputs.size() > 1) continue;
       Expr body = unrounded(c.body[0], wide);
       Tensor& out = c.outputs[0];
       if (!c.is_reduction() && is_rounding(body) && !program_.is_output(out.name) && is_read_as_f32(out)) {
@@ -123,6 +123,21 @@ class OnlinePass {
     for (Compute& c : program_.computes) {
       for (Expr& body : c.body) body = read_whole(body, wide);
     }
+  }
+
+  // The maximum, and what its elements are computed of point by point: no operands of products, whose instructions want
+  // 16 bits.
+  std::set<std::string> elements_of(const std::string& maximum) const {
+    std::set<std::string> elements = {maximum}, read, operands;
+    for (const Compute& c : program_.computes) {
+      if (c.is_reduction() && c.name() != maximum) visit_reads(c, [&](const Expr& e) { operands.insert(e->name); });
+    }
+    for (auto c = program_.computes.rbegin(); c != program_.computes.rend(); ++c) {
+      const bool between = read.contains(c->name()) && !c->is_reduction() && !operands.contains(c->name());
+      if (between) elements.insert(c->name());
+      if (between || c->name() == maximum) visit_reads(*c, [&](const Expr& e) { read.insert(e->name); });
+    }
+    return elements;
   }
 
   static bool is_rounding(const Expr& e) {

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <limits>
 
+#include "support/error.h"
 #include "te/materialize.h"
 
 namespace tw::testing {
@@ -92,6 +93,21 @@ std::string first_difference(const te::Program& program, const te::ValueMap& wan
     }
   }
   return {};
+}
+
+std::string refusal(const te::Program& program, const schedule::Schedule& schedule) {
+  try {
+    schedule::apply(program, schedule);
+  } catch (const UserError& error) {
+    return error.what();
+  }
+  return "accepted";
+}
+
+std::string refused_for(const te::Program& program, const schedule::Schedule& schedule) {
+  const std::string text = refusal(program, schedule);
+  const size_t named = text.find("': ");
+  return named == std::string::npos ? text : text.substr(named + 3);
 }
 
 }  // namespace tw::testing

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "core/layout.h"
+#include "schedule/schedule.h"
 #include "tests/harness/loop_interpreter.h"
 #include "tests/harness/te_evaluate.h"
 
@@ -26,5 +27,9 @@ loop::Memory run_loops(const loop::Program& loops, const te::ValueMap& inputs);
 /// empty when nowhere. NaN is NaN; integers are compared exactly.
 std::string first_difference(const te::Program& program, const te::ValueMap& want, const loop::Memory& memory,
                              double tolerance);
+
+/// The error that refuses `schedule` for `program`, or "accepted"; and that without the primitive that it names.
+std::string refusal(const te::Program& program, const schedule::Schedule& schedule);
+std::string refused_for(const te::Program& program, const schedule::Schedule& schedule);
 
 }  // namespace tw::testing

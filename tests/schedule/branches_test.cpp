@@ -26,14 +26,7 @@ Schedule attached(const std::string& loop) {
   return s;
 }
 
-std::string refusal(const Schedule& schedule) {
-  try {
-    apply(chosen(6, 5), schedule);
-  } catch (const UserError& error) {
-    return error.what();
-  }
-  return "accepted";
-}
+std::string refusal(const Schedule& schedule) { return testing::refusal(chosen(6, 5), schedule); }
 
 std::string buffers_stored(const std::vector<loop::Stmt>& stmts) {
   std::string names;

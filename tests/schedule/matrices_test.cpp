@@ -11,15 +11,7 @@
 namespace tw::schedule {
 namespace {
 
-std::string refusal(const te::Program& p, const Schedule& s) {
-  try {
-    apply(p, s);
-  } catch (const UserError& error) {
-    const std::string text = error.what();
-    return text.substr(text.find("': ") + 3);
-  }
-  return "accepted";
-}
+using testing::refused_for;
 
 void expect_same(const te::Program& p, const Schedule& s) {
   const loop::Program loops = apply(p, s);
@@ -78,9 +70,9 @@ TEST(Matrices, OfWindowsWhoseRowsOverlap) {
   const std::string text = loop::to_string(apply(p, shared({1, 1, 1})));
   EXPECT_NE(text.find("conv.lhs: f32[37, 9]"), std::string::npos) << text;
   EXPECT_NE(text.find("conv.rhs: f32[3, 7, 9]"), std::string::npos) << text;
-  EXPECT_EQ(refusal(testing::conv_2d({7, 4, 6, 3, 2}), shared({1, 1, 1})),
+  EXPECT_EQ(refused_for(testing::conv_2d({7, 4, 6, 3, 2}), shared({1, 1, 1})),
             "the left operand does not move by r2 as by i1");
-  EXPECT_EQ(refusal(p, Schedule().inline_stage("pad").matrices("conv", {"i0$i1", "i2", "r0"}, {1, 1, 1}, "r2$r1")),
+  EXPECT_EQ(refused_for(p, Schedule().inline_stage("pad").matrices("conv", {"i0$i1", "i2", "r0"}, {1, 1, 1}, "r2$r1")),
             "the filter positions of conv are of one axis");
 }
 
@@ -121,14 +113,14 @@ TEST(Matrices, RefusesWhatIsNone) {
   const auto matrices = [](std::vector<std::string> roles) {
     return Schedule().matrices("y", std::move(roles), {1, 1, 1});
   };
-  EXPECT_EQ(refusal(p, matrices({"i0", "i0", "r0"})), "no axis i0 is left");
-  EXPECT_EQ(refusal(p, matrices({"i0", "i1", "i2"})), "no axis i2 is left");
-  EXPECT_EQ(refusal(p, matrices({"i0$i1", "", "r0"})), "no axis  is left");
-  EXPECT_EQ(refusal(testing::depthwise(5, 3), Schedule().matrices("conv", {"i0$i1", "i2", "r0$r1"}, {1, 1, 1})),
+  EXPECT_EQ(refused_for(p, matrices({"i0", "i0", "r0"})), "no axis i0 is left");
+  EXPECT_EQ(refused_for(p, matrices({"i0", "i1", "i2"})), "no axis i2 is left");
+  EXPECT_EQ(refused_for(p, matrices({"i0$i1", "", "r0"})), "no axis  is left");
+  EXPECT_EQ(refused_for(testing::depthwise(5, 3), Schedule().matrices("conv", {"i0$i1", "i2", "r0$r1"}, {1, 1, 1})),
             "an operand of conv uses both rows and columns");
-  EXPECT_EQ(refusal(testing::softmax(2, 3), Schedule().matrices("sum", {"i0", "i0", "r0"}, {1, 1, 1})),
+  EXPECT_EQ(refused_for(testing::softmax(2, 3), Schedule().matrices("sum", {"i0", "i0", "r0"}, {1, 1, 1})),
             "stage sum is no sum of float products");
-  EXPECT_EQ(refusal(testing::conv_2d({3, 2, 2, 1, 1}), Schedule().matrices("conv", {"i0", "i1", "r0"}, {1, 1, 1})),
+  EXPECT_EQ(refused_for(testing::conv_2d({3, 2, 2, 1, 1}), Schedule().matrices("conv", {"i0", "i1", "r0"}, {1, 1, 1})),
             "some axes of conv have no role");
 }
 

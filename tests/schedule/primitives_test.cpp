@@ -9,6 +9,8 @@
 namespace tw::schedule {
 namespace {
 
+using testing::refusal;
+
 using testing::matmul_relu;
 
 // The loops of the program, after a check that they compute it.
@@ -19,15 +21,6 @@ std::string loops_of(const te::Program& program, const Schedule& schedule) {
   EXPECT_EQ(testing::first_difference(program, te::evaluate(program, inputs), testing::run_loops(loops, inputs), 0),
             "");
   return loop::to_string(loops);
-}
-
-std::string refusal(const te::Program& program, const Schedule& schedule) {
-  try {
-    apply(program, schedule);
-  } catch (const UserError& error) {
-    return error.what();
-  }
-  return "accepted";
 }
 
 void expect_part(const std::string& text, const std::string& part) {

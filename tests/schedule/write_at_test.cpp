@@ -8,6 +8,8 @@
 namespace tw::schedule {
 namespace {
 
+using testing::refusal;
+
 // y[i, j] = x[i, j] - m[i] of the row sums m, both outputs.
 te::Program centred(int64_t rows, int64_t n) {
   te::Builder b;
@@ -37,15 +39,6 @@ void expect_same(const te::Program& program, const Schedule& schedule, size_t ke
   const te::ValueMap inputs = testing::whole_inputs(program);
   EXPECT_EQ(testing::first_difference(program, te::evaluate(program, inputs), testing::run_loops(loops, inputs), 0), "")
       << loop::to_string(loops);
-}
-
-std::string refusal(const te::Program& program, const Schedule& schedule) {
-  try {
-    apply(program, schedule);
-  } catch (const UserError& error) {
-    return error.what();
-  }
-  return "accepted";
 }
 
 Schedule rows_of(int64_t rows) {

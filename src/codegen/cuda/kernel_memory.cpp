@@ -198,9 +198,7 @@ std::string KernelEmitter::bind(const Expr& e) {
 }
 
 bool KernelEmitter::is_read_only(const std::string& buffer) const {
-  const auto is_it = [&](const loop::Buffer& p) { return p.name == buffer; };
-  return std::ranges::any_of(kernel_.params, is_it) &&
-         std::ranges::find(kernel_.written, buffer) == kernel_.written.end();
+  return is_param(buffer) && std::ranges::find(kernel_.written, buffer) == kernel_.written.end();
 }
 
 void KernelEmitter::prepare_load(const Expr& e) {

@@ -19,7 +19,6 @@ namespace {
 
 using schedule::Chain;
 
-constexpr int64_t kInstructionRows = 16, kInstructionColumns = 8;
 constexpr int64_t kMaxColumns = 16;  // instructions of a warp: their accumulators are half of its registers
 constexpr int64_t kMaxSums = 128;    // accumulators of a thread
 constexpr int64_t kMaxLanes = 4;     // elements of a row an access

@@ -19,7 +19,6 @@ namespace {
 using schedule::Chain;
 using Names = std::vector<std::string>;
 
-constexpr int64_t kInstructionRows = 16, kInstructionColumns = 8;
 constexpr int64_t kPairs = 4, kPair = 2;  // lanes that share a row of sums, and neighbours that each holds
 constexpr int64_t kRegisters = 65536;     // of an SM
 // Of a tile: its launch; of a block of keys: its barrier, and what waits for each other in it.

@@ -11,6 +11,7 @@ namespace tw::construct {
 /// By which lines in shared memory are longer than their elements, so that neighbours lie in different banks. Operands
 /// of warp groups lie without gaps, in an order that does the same.
 inline constexpr int64_t kBankBytes = 16;
+inline constexpr int64_t kInstructionRows = 16, kInstructionColumns = 8;  // of a warp's matrix instruction
 inline constexpr int64_t kMatrixSteps = 16;  // k of a matrix instruction: 16-bit floats, or two of tf32
 
 /// What runs one factor of a tile's rows or columns.

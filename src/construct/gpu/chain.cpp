@@ -3,14 +3,14 @@
 // operands of both products come into shared memory, all at once; the rows between the products are stored there too,
 // as sums of the first one leave its registers, then as what combines them is done, then as the left operand of the
 // second one.
-#include "schedule/match/chain.h"
-
 #include <algorithm>
 #include <array>
 
+#include "construct/gpu/resident_chain.h"
 #include "construct/gpu/row_mapping.h"
 #include "construct/gpu/streamed_chain.h"
 #include "core/model_units.h"
+#include "schedule/match/tile_chain.h"
 #include "support/math.h"
 #include "te/axes.h"
 
@@ -189,9 +189,14 @@ Result<Candidates> construct_gpu_chain(const GroupTask& task, const TargetInfo& 
   if (!chain.ok()) return Reason{chain.reason()};
   if (const std::string reason = schedule::why_tile_declined(*chain, target); !reason.empty()) return Reason{reason};
   base.constant_layouts.insert(chain->layouts.begin(), chain->layouts.end());
+  Candidates candidates;
+  if (schedule::is_products(*chain)) {
+    add_resident(*chain, task, base, target, candidates);
+    if (candidates.empty()) return declined("no tile holds rows of all products");
+    return best_distinct(std::move(candidates));
+  }
   const Link scores(schedule::segment_program(chain->program, chain->segments[0]), chain->segments[0].sum);
   const Link values(chain->program, chain->last);
-  Candidates candidates;
   for (TileShape shape : kShapes) {
     const int64_t all = ceil_div(values.m, shape.rows);
     for (shape.blocks = 1; shape.blocks <= std::min(all, schedule::kMaxRowBlocks); ++shape.blocks) {

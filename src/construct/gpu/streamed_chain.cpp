@@ -6,6 +6,7 @@
 
 #include <array>
 
+#include "construct/gpu/warp_rows.h"
 #include "core/model_units.h"
 #include "support/join.h"
 #include "support/math.h"
@@ -19,8 +20,7 @@ namespace {
 using schedule::Chain;
 using Names = std::vector<std::string>;
 
-constexpr int64_t kPairs = 4, kPair = 2;  // lanes that share a row of sums, and neighbours that each holds
-constexpr int64_t kRegisters = 65536;     // of an SM
+constexpr int64_t kRegisters = 65536;  // of an SM
 // Of a tile: its launch; of a block of keys: its barrier, and what waits for each other in it.
 constexpr double kTileCycles = 1500, kBlockCycles = 500;
 constexpr double kElementCycles = 0.05;  // SM cycles an element between the products
@@ -40,30 +40,6 @@ constexpr std::array<Shape, 11> kShapes = {{{4, 1, 64, 2},
                                             {8, 1, 64, 2},
                                             {8, 1, 32, 3},
                                             {8, 2, 64, 2}}};
-
-// The axes of a stage by what runs them.
-struct Loops {
-  Names outer, warps, lanes, inner;
-  std::string vector;  // the one of `inner` that is a vector, if any
-
-  // Axis number `dim` on of a stage, as factors of a tile.
-  void add(const std::vector<Factor>& factors, size_t& dim) {
-    size_t threads = 0;
-    for (const Factor& f : factors) threads += f.kind == FactorKind::kThreads ? 1 : 0;
-    for (const Factor& f : factors) {
-      const std::string axis = fmt::format("i{}", dim++);
-      if (f.kind == FactorKind::kVector || f.kind == FactorKind::kMatrixVector) vector = axis;
-      if (f.kind != FactorKind::kThreads) {
-        inner.push_back(axis);
-      } else {
-        (--threads == 0 ? lanes : warps).push_back(axis);
-      }
-    }
-  }
-  void add_outer(size_t count, size_t& dim) {
-    for (size_t i = 0; i < count; ++i) outer.push_back(fmt::format("i{}", dim++));
-  }
-};
 
 class StreamedChain {
  public:
@@ -163,35 +139,12 @@ class StreamedChain {
     return lines(tile_rows(), scores_tile_.tile_k) + shape_.stages * (lines(shape_.keys, scores_tile_.tile_k) + values);
   }
 
-  // Dim `dim`, of `extent`, in tiles of these factors, with zeros up to whole ones.
-  static Layout tiled(Layout layout, size_t dim, int64_t extent, const std::vector<Factor>& factors) {
-    const int64_t tile = ThreadBlockTile::extent(factors), tiles = ceil_div(extent, tile);
-    const auto d = static_cast<int>(dim);
-    if (tiles * tile != extent) layout = layout.pad(d, 0, tiles * tile - extent);
-    std::vector<int64_t> extents = {tiles};
-    for (const Factor& f : factors) extents.push_back(f.extent);
-    return layout.split(d, std::move(extents));
-  }
-
   // What one warp's lanes hold of a block of keys, in all stages alike: pairs of neighbours.
   std::vector<Factor> key_factors() const {
     return {{shape_.keys / kInstructionColumns, FactorKind::kUnrolled},
             {kPairs, FactorKind::kThreads},
             {kPair, FactorKind::kVector}};
   }
-  // The same as steps of matrix instructions.
-  std::vector<Factor> step_factors() const {
-    return {{shape_.keys / kMatrixSteps, FactorKind::kUnrolled},
-            {kMatrixSteps / kInstructionColumns, FactorKind::kUnrolled},
-            {kPairs, FactorKind::kThreads},
-            {kPair, FactorKind::kVector}};
-  }
-  static Layout split(const Layout& layout, size_t dim, const std::vector<Factor>& factors) {
-    std::vector<int64_t> extents;
-    for (const Factor& f : factors) extents.push_back(f.extent);
-    return layout.split(static_cast<int>(dim), std::move(extents));
-  }
-
   // The axis of rows among those of the scores, and of all stages with the axes of their maximum.
   size_t row_of_scores() const { return scores_.product.rows.front(); }
   size_t row_of_maximum() const { return static_cast<size_t>(find_row_of_maximum()); }
@@ -216,7 +169,7 @@ class StreamedChain {
     s_->layout(rows(), of_rows);
     // Matrices have one axis of batch, in front of lines that fill whole tiles.
     s_->layout(weights, split(tiled(Layout(), 1, round_up(scores_.m, tile_rows()), factors), factors.size() + 2,
-                              step_factors()));
+                              step_factors(shape_.keys)));
   }
 
   Names tile_output(ProductLoops& result) {
@@ -225,17 +178,9 @@ class StreamedChain {
     return tiles;
   }
 
-  void order(const std::string& stage, const Loops& loops) {
-    s_->reorder(stage, joined(joined(loops.outer, loops.warps), loops.lanes, loops.inner));
-    for (const std::string& l : joined(loops.warps, loops.lanes)) s_->threads(stage, l);
-    for (const std::string& l : loops.inner) {
-      l == loops.vector ? s_->vectorize(stage, l) : s_->unroll(stage, l);
-    }
-  }
-
   // Axes of the batch, and at `row` among them those of rows; `dim` becomes the number of the next one.
-  Loops row_loops(size_t& dim, size_t batches, size_t row) const {
-    Loops loops;
+  WarpLoops row_loops(size_t& dim, size_t batches, size_t row) const {
+    WarpLoops loops;
     for (size_t d = 0; d <= batches; ++d) {
       loops.add_outer(1, dim);
       if (d == row) loops.add(values_tile_.rows, dim);
@@ -246,10 +191,10 @@ class StreamedChain {
   // What combines the blocks of keys.
   void map_rows() {
     size_t dim = 0;
-    Loops loops = row_loops(dim, batch(), row_of_maximum());
+    WarpLoops loops = row_loops(dim, batch(), row_of_maximum());
     loops.add({{kPairs, FactorKind::kThreads}, {1, FactorKind::kUnrolled}, {kPair, FactorKind::kUnrolled}}, dim);
     loops.outer.emplace_back("r0");
-    order(rows(), loops);
+    loops.order(*s_, rows());
     s_->pipeline(rows(), "r0", shape_.stages);
   }
 
@@ -261,23 +206,23 @@ class StreamedChain {
     const std::string weights = values.operand(Side::kLeft);
     attach(weights);
     size_t dim = 0;
-    Loops loops = row_loops(dim, 1, 1);
-    loops.add(step_factors(), dim);
-    order(weights, loops);
+    WarpLoops loops = row_loops(dim, 1, 1);
+    loops.add(step_factors(shape_.keys), dim);
+    loops.order(*s_, weights);
     for (const std::string& sum : block_sums()) attach_combined(sum);
     attach(powers());
     dim = 0;
     loops = row_loops(dim, batch(), row_of_maximum());
     loops.add_outer(1, dim);
     loops.add(key_factors(), dim);
-    order(powers(), loops);
+    loops.order(*s_, powers());
     attach_combined(maximum_ + ".block");
     attach(this->scores());
     dim = 0;
     loops = row_loops(dim, batch(), row_of_scores());
     loops.add_outer(1, dim);
     loops.add(scores_tile_.columns, dim);
-    order(this->scores(), loops);
+    loops.order(*s_, this->scores());
     scores.attach_sums(this->scores(), loops.outer.back());
   }
 
@@ -285,7 +230,7 @@ class StreamedChain {
   void attach_combined(const std::string& stage) {
     attach(stage);
     size_t dim = 0;
-    Loops loops = row_loops(dim, batch(), row_of_maximum());
+    WarpLoops loops = row_loops(dim, batch(), row_of_maximum());
     loops.add_outer(1, dim);
     s_->split(stage, "r0", {kPairs, kPair});
     const Names held = {"r0.0", "r0.2"};

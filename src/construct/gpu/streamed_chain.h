@@ -3,7 +3,7 @@
 #include <string>
 
 #include "construct/gpu/product_loops.h"
-#include "schedule/match/chain.h"
+#include "schedule/match/tile_chain.h"
 #include "te/axes.h"
 
 namespace tw::construct {

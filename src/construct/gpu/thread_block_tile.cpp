@@ -370,4 +370,23 @@ std::vector<ThreadBlockTile> thread_block_tiles(const GemmProblem& problem, cons
   return tiles;
 }
 
+std::vector<ThreadBlockTile> row_tiles(const GemmProblem& problem, const TargetInfo& target) {
+  constexpr int64_t kWays[][2] = {{1, 1}, {2, 1}, {1, 2}, {2, 2}};  // warp groups, instructions (64 rows) of a group
+  constexpr int64_t kWarps[][2] = {{4, 1}, {8, 1}, {4, 2}, {8, 2}, {2, 2}, {2, 4}};  // the same of warps (16 rows)
+  const int64_t columns = round_up(problem.n, kMatrixSteps);
+  std::vector<ThreadBlockTile> shapes, tiles;
+  if (has_feature(target, "wgmma")) {
+    for (const auto& [groups, rows] : kWays) shapes.push_back(tile_of(GroupTile{groups, rows, columns}, 2));
+  }
+  for (const auto& [warps, rows] : kWarps)
+    shapes.push_back(tile_of(WarpTile{warps, 1, rows, columns / kInstructionColumns}, 2));
+  for (ThreadBlockTile& tile : shapes) {
+    tile.tma = problem.tma && tile.multiplier == Multiplier::kWarpGroup;
+    tile.tile_k = tile_k_of(problem, tile);
+    std::ranges::copy_if(staged(tile, problem, target), std::back_inserter(tiles),
+                         [](const ThreadBlockTile& t) { return t.persistent_blocks == 0; });
+  }
+  return tiles;
+}
+
 }  // namespace tw::construct

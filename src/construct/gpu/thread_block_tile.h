@@ -83,6 +83,9 @@ ThreadBlockTile tile_of(const WarpTile& warps, int64_t neighbours);
 /// The tiles for `problem`, best predicted first.
 std::vector<ThreadBlockTile> thread_block_tiles(const GemmProblem& problem, const TargetInfo& target);
 
+/// Tiles of all columns of `problem`, up to a multiple of 16, each warp with rows of its own; no two walk together.
+std::vector<ThreadBlockTile> row_tiles(const GemmProblem& problem, const TargetInfo& target);
+
 /// Predicted time in cycles of one SM. A step takes as long as the longest of its products, its operands' way from L2
 /// and their way from shared memory, and a share of the other two; results go to memory. Tiles run in waves of as many
 /// as an SM has registers and memory for, or one after the other where blocks walk over them. Operands come from memory

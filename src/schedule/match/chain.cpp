@@ -139,13 +139,16 @@ Result<std::vector<ChainSegment>> segments_of(const te::Program& program, const 
   return segments;
 }
 
-// Padding before a depthwise convolution goes into it: what is read once is not worth a copy.
+// Padding of what comes from outside goes into the product that reads it, as that before a depthwise convolution: what
+// is read once is not worth a copy.
 bool stays(const te::Program& program, const te::Compute& c) {
   if (c.body[0].op() == Op::kLoad) return false;
+  bool of_inputs = true;
+  te::visit_reads(c, [&](const Expr& read) { of_inputs = of_inputs && program.find_compute(read->name) == nullptr; });
   return is_once_a_row(program, c) || std::ranges::any_of(program.computes, [&](const te::Compute& reader) {
            if (te::count_reads(reader, c.name()) == 0) return false;
            const Result<Contraction> sum = match_contraction(reader);
-           if (sum.ok()) return !(has_select(c) && sum->a_uses_column);
+           if (sum.ok()) return !(has_select(c) && (of_inputs || sum->a_uses_column));
            return !reader.is_reduction() && has_select(reader);
          });
 }
@@ -163,12 +166,6 @@ std::string why_declined(const Chain& chain) {
       return segment.output() + " shares no rows with its stages";
   }
   return "";
-}
-
-bool is_heavy(const te::Program& program, const ChainSegment& segment) {
-  return !segment.sum.empty() || std::ranges::any_of(segment.stages, [&](const std::string& name) {
-    return program.find_compute(name)->is_reduction();
-  });
 }
 
 // Elements of one dimension that are read while every axis of `reader` runs over its extent.
@@ -189,6 +186,12 @@ void set_extent(te::Compute& c, size_t axis, int64_t extent) {
 }
 
 }  // namespace
+
+bool is_heavy(const te::Program& program, const ChainSegment& segment) {
+  return !segment.sum.empty() || std::ranges::any_of(segment.stages, [&](const std::string& name) {
+    return program.find_compute(name)->is_reduction();
+  });
+}
 
 bool Chain::contains(const std::string& stage) const {
   return std::ranges::any_of(segments, [&](const ChainSegment& segment) {
@@ -264,143 +267,13 @@ int64_t bytes_between(const Chain& chain, const te::Program& block) {
 
 namespace {
 
-constexpr int64_t kMinLines = 8;     // of a matrix
-constexpr int64_t kRows = 16;        // of an instruction, and its steps; a warp has no more of them along columns
-constexpr int64_t kColumns = 8;      // of an instruction
-constexpr int64_t kGap = 16;         // bytes between lines in shared memory
-constexpr int64_t kWarps = 4;        // of the smallest tile
-constexpr int64_t kMaxRows = 128;    // of a tile
-constexpr int64_t kReserved = 4096;  // bytes of a tile for what threads combine, and for the hardware
-constexpr int64_t kMaxParts = 128;   // of rows that a reduction combines: a thread adds them one by one
-constexpr double kMinFilled = .6;    // of the rows of a tile
-
-// Why `sum` is no product of 16-bit matrices with `batch` axes in front of one of rows and one of columns.
-std::string why_product_declined(const Chain& chain, const std::string& sum, size_t batch) {
-  const Contraction m = *match_contraction(*chain.program.find_compute(sum));
-  const bool halves = m.a.type().is_half() && m.a.type() == m.b.type();
-  if (!halves || m.words || m.compute->outputs[0].type != DataType::f32()) return sum + " multiplies no 16-bit floats";
-  const auto of_both = [&](const te::Axis& axis) { return te::uses_axis(m.a, axis.name); };
-  if (m.condition || m.a_uses_column || m.rows.size() != 1 || m.batch.size() != batch ||
-      !std::ranges::all_of(m.batch, of_both))
-    return sum + " has not one axis of rows in each batch";
-  const bool small = m.rows[0].extent < kMinLines || m.column.extent < kMinLines;
-  return small ? sum + " is no product of matrices but of vectors" : "";
-}
-
-// Steps of the first product.
-int64_t depth_of(const Chain& chain) {
-  return te::num_points(chain.program.find_compute(chain.segments[0].sum)->reduce_axes);
-}
-
-// Why the stages are not rows of `length` elements, or one for each row, behind `rows` axes.
-std::string why_rows_declined(const te::Program& program, size_t rows, int64_t length) {
-  for (const te::Compute& c : program.computes) {
-    const bool sums = c.is_reduction();
-    bool fits = c.outputs.size() == 1 && c.axes.size() >= rows && c.axes.size() <= rows + (sums ? 0 : 1) &&
-                (!sums || (c.reduce_axes.size() == 1 && c.reduce_axes[0].extent == length)) &&
-                (c.axes.size() == rows || c.axes[rows].extent == length);
-    te::visit_reads(c, [&](const Expr& load) {
-      if (program.find_compute(load->name) == nullptr || load->args.size() <= rows) return;
-      fits = fits && load.arg(static_cast<int>(rows)).is_var();
-    });
-    if (!fits) return c.name() + " has other elements than its rows";
-  }
-  const te::Compute& out = program.computes.back();
-  return out.is_reduction() || out.axes.size() == rows ? out.name() + " has no elements" : "";
-}
+constexpr int64_t kMinLines = 8;    // of a matrix
+constexpr int64_t kRows = 16;       // of an instruction
+constexpr int64_t kMaxRows = 128;   // of a tile
+constexpr int64_t kMaxParts = 128;  // of rows that a reduction combines: a thread adds them one by one
+constexpr double kMinFilled = .6;   // of the rows of a tile
 
 }  // namespace
-
-int64_t tile_bytes(const Chain& chain, int64_t rows, int64_t warps) {
-  constexpr int64_t kKept = 64, kLanes = 4;  // elements of a row in a thread's registers, and of one access
-  const Contraction last = *match_contraction(*chain.program.find_compute(chain.last));
-  const te::Tensor& scores = chain.program.tensor(chain.segments[0].output());
-  const int64_t half = last.a.type().bytes(), keys = scores.shape.back();
-  const int64_t share = kColumns * warps / std::min(rows / kRows, warps), of_row = warps * kWarpThreads / rows;
-  const int64_t padded = round_up(keys, share * ceil_div(keys, share * kRows));
-  const int64_t columns = round_up(last.column.extent, share);
-  const int64_t operands = (padded + rows) * (round_up(depth_of(chain), kRows) * half + kGap) +
-                           std::max(padded * (columns * half + kGap), columns * (padded * half + kGap));
-  const bool kept = keys % (of_row * kLanes) == 0 && keys <= of_row * kKept;
-  const int64_t of_key = scores.type.bytes() + half + (kept ? 0 : DataType::f32().bytes());
-  return operands + rows * (padded * of_key + 3 * kGap) + kReserved;
-}
-
-std::string maximum_of(const Chain& chain) {
-  for (const ChainSegment& segment : chain.segments) {
-    for (const std::string& stage : segment.stages) {
-      const te::Compute& c = *chain.program.find_compute(stage);
-      if (c.is_reduction() && c.combiner.kind == te::CombinerKind::kMax) return stage;
-    }
-  }
-  return "";
-}
-
-int64_t streamed_registers(int64_t rows, int64_t keys, int64_t columns) {
-  constexpr int64_t kOthers = 48;
-  const int64_t result = round_up(columns, kColumns) / 2;
-  return rows * (result + keys / 4 + std::max(keys / 2, result)) + kOthers;
-}
-
-namespace {
-
-// Why a tile cannot read the keys block by block; empty when it can: a few of each operand fit shared memory then.
-std::string why_streaming_declined(const Chain& chain, int64_t columns) {
-  constexpr int64_t kMinKeys = 32, kMaxDepth = 256;
-  const std::string maximum = maximum_of(chain);
-  if (maximum.empty()) return "no maximum of the rows stands between the products";
-  if (depth_of(chain) > kMaxDepth || streamed_registers(1, kMinKeys, columns) > kMaxStreamedRegisters)
-    return fmt::format("{} has more columns, or {} more steps, than a warp holds", chain.last, chain.segments[0].sum);
-  const Result<te::Online> online = te::online(chain.program, maximum, {.block = kMinKeys});
-  return online.ok() ? "" : online.reason();
-}
-
-// Why a tile does not hold whole rows.
-std::string why_whole_rows_declined(const Chain& chain, const TargetInfo& target) {
-  const Contraction last = *match_contraction(*chain.program.find_compute(chain.last));
-  const te::Tensor& scores = chain.program.tensor(chain.segments[0].output());
-  int64_t rows = kRows;
-  const auto fits = [&](int64_t n) { return tile_bytes(chain, n, kWarps) <= target.levels.front().capacity_bytes; };
-  if (!fits(rows)) return "rows and operands do not fit shared memory";
-  while (rows < kMaxRows && fits(2 * rows)) rows *= 2;
-  // Where tiles are many, their operands come again and again in place of what passes through memory otherwise. Then a
-  // tile computes several blocks of rows.
-  const int64_t tiles = ceil_div(last.rows[0].extent, rows) * te::num_points(last.batch);
-  rows *= std::clamp<int64_t>(tiles / std::max(1, target.compute_units), 1, kMaxRowBlocks);
-  const int64_t half = last.a.type().bytes(), apart = 2 * rows * (scores.type.bytes() + half);
-  if (tiles > target.compute_units && (depth_of(chain) + last.column.extent) * half > 2 * apart)
-    return "tiles of so few rows read the operands too often";
-  return "";
-}
-
-}  // namespace
-
-std::string why_tile_declined(const Chain& chain, const TargetInfo& target) {
-  const te::Program& program = chain.program;
-  const auto& segments = chain.segments;
-  if (segments.size() != 2 || segments[0].sum.empty() || !segments[1].sum.empty() || !is_heavy(program, segments[1]))
-    return "a tile holds a product, a reduction of its rows, and a product of these: no reduction of rows stands "
-           "between two products here";
-  for (const te::Compute& c : program.computes) {
-    if (!chain.contains(c.name()) && c.name() != chain.last && !te::depends_on(program, c, chain.last))
-      return c.name() + " is computed beside the chain";
-  }
-  const Contraction last = *match_contraction(*program.find_compute(chain.last));
-  for (const std::string& sum : {segments[0].sum, chain.last}) {
-    if (std::string reason = why_product_declined(chain, sum, last.batch.size()); !reason.empty()) return reason;
-  }
-  const te::Compute& scores = *program.find_compute(segments[0].output());
-  const int64_t keys = scores.axes.back().extent;
-  if (std::string reason = why_rows_declined(segment_program(program, segments[1]), last.batch.size() + 1, keys);
-      !reason.empty())
-    return reason;
-  if (last.column.extent > kRows * kColumns * kWarps) return chain.last + " has more columns than a tile";
-  if (last.compute->reduce_axes.size() != 1 || scores.outputs[0].shape.size() != last.batch.size() + 2)
-    return "rows of several axes";
-  const std::string streaming = why_streaming_declined(chain, last.column.extent);
-  const std::string whole = streaming.empty() ? "" : why_whole_rows_declined(chain, target);
-  return whole.empty() ? "" : fmt::format("{}, and block by block of a row: {}", whole, streaming);
-}
 
 Result<ReducedProduct> match_combined_rows(const te::Program& program) {
   const te::Compute* sum = find_contraction(program);

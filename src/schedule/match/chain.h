@@ -43,24 +43,6 @@ te::Program block_program(const Chain& chain, const std::map<std::string, int64_
 /// Bytes that pass from one segment to the next, and to the last contraction, in a program of the chain.
 int64_t bytes_between(const Chain& chain, const te::Program& block);
 
-/// Why the threads of a tile cannot compute rows of `chain` in the memory that they share; empty when they can. They
-/// do where rows of 16-bit floats are a product, its elements are combined along each row, and multiply others.
-std::string why_tile_declined(const Chain& chain, const TargetInfo& target);
-
-/// The stage that is the maximum of the rows between the two products; empty when there is none.
-std::string maximum_of(const Chain& chain);
-/// Registers of a thread of a warp that has `rows` times 16 rows, of which it holds its part in f32: `columns` of the
-/// result, and beside them either a block's scores, over `keys`, and then their exponentials, or these in 16 bits and
-/// what the block adds to the result. So many are there at most.
-int64_t streamed_registers(int64_t rows, int64_t keys, int64_t columns);
-inline constexpr int64_t kMaxStreamedRegisters = 250;
-
-/// Blocks of rows that a tile computes, one after the other, with second operands that it reads once: at most.
-inline constexpr int64_t kMaxRowBlocks = 16;
-
-/// Shared memory that a tile of such a chain takes at most: all of both second operands, and its rows.
-int64_t tile_bytes(const Chain& chain, int64_t rows, int64_t warps);
-
 /// A contraction whose rows a reduction, which alone reads them in the group, combines: means over pixels or tokens.
 /// The rows may leave the group, too.
 struct ReducedProduct {
@@ -80,6 +62,9 @@ std::string why_near_declined(const ReducedProduct& match);
 
 /// With the parts whose rows fill tiles of a GPU; declines where there are none.
 Result<ReducedProduct> match_reduced_product(const te::Program& program);
+
+/// Whether a segment sums or combines elements: more than point by point.
+bool is_heavy(const te::Program& program, const ChainSegment& segment);
 
 /// The stages of a segment as a program of their own.
 te::Program segment_program(const te::Program& program, const ChainSegment& segment);

@@ -16,7 +16,7 @@
 #include "core/model_units.h"
 #include "expr/affine.h"
 #include "graph/op.h"
-#include "schedule/match/chain.h"
+#include "schedule/match/tile_chain.h"
 #include "support/join.h"
 #include "support/math.h"
 #include "transform/fuse/cluster_order.h"

@@ -58,6 +58,7 @@ struct Roles {
   std::optional<Digits> batch;
   std::optional<FilterPositions> positions;
   int64_t right_steps = 0;  // that the right operand's tensor has: zeros behind those of the sum
+  int64_t halo = 0;         // lines of zeros behind those of the last axis of rows
 };
 
 // "i0$i2": these of `known`, each of which has one place in all roles.
@@ -82,6 +83,8 @@ Roles roles_of(const te::Compute& c, const Primitive& p) {
   roles.columns = take_digits(p.loops[1], axes, p.factors[1]);
   roles.steps = take_digits(p.loops[2], reductions, p.factors[2]);
   roles.right_steps = std::max(roles.steps.extent(), p.factors.size() > 3 ? p.factors[3] : 0);
+  if (p.factors.size() > 4) roles.halo = p.factors[4];
+  roles.rows.axes.back().extent += roles.halo;
   if (p.loops.size() > 3) roles.batch = take_digits(p.loops[3], axes, 1);
   if (!p.option.empty()) {
     const Digits positions = take_digits(p.option, reductions, 1);
@@ -178,6 +181,10 @@ te::Compute matrix(const te::Program& program, const std::string& name, const Ro
   const std::string step = add(roles.steps);
   const Expr value = substitute(stored(operand), values);
   Expr guard;
+  if (left && roles.halo > 0) {
+    const te::Axis& last = roles.rows.axes.back();
+    guard = values.at(last.name) < int_imm(last.extent - roles.halo);
+  }
   for (const auto& [axis, known] : ends) {
     int64_t end = left ? known : end_of_reads(program, value, out.axes, axis, known);
     if (axis.name == step && !left) end = std::min(end, roles.right_steps);

@@ -49,7 +49,8 @@ enum class PrimitiveKind : uint8_t {
                // reduction axis t of a window's filter positions by which the left operand moves as by its last axis x
                // of rows: its line i at position t is its line i + t * d at position 0, which "s.lhs" holds for all of
                // them. Rows are counted as if x went on to where the last position reads; "s.rhs" is [batch, positions,
-               // columns, steps].
+               // columns, steps]. A fifth factor says by how much the last axis of rows goes on, as it does for that
+               // reason in a product before this one: these lines of "s.lhs" are zeros.
   kWriteAt,    // loops [consumer, l]: the stage, an output that copies a tensor point by point, is stored inside loop
                // l of stage `consumer`: as far as others read the tensor there, or else at the values of the
                // consumer's first axes. No element may be stored twice.

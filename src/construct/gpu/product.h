@@ -21,6 +21,7 @@ struct MatrixProduct {
   // Of a window along the last axis of rows: a k-block of rows serves all of them.
   std::optional<te::Axis> filter_positions = {};
   int64_t zeros = 0;  // zero padding of K of the right operand, as stored
+  int64_t halo = 0;   // rows of zeros behind each line of the last axis of rows: so many the product before it reads
 };
 
 /// A sum as equal parts, each of neighbours along one axis of its terms.

@@ -45,7 +45,8 @@ void ProductLoops::make_matrices() {
                                     dollared(te::axis_names(p_.steps))};
   if (first_ == 1) roles.push_back(dollared(names_at(sum_, p_.batch)));
   std::vector<int64_t> multiples = {line_extent(Side::kLeft), line_extent(Side::kRight), tile_.tile_k};
-  if (p_.zeros > 0) multiples.push_back(p_.steps.back().extent + p_.zeros);
+  if (p_.zeros + p_.halo > 0) multiples.push_back(p_.steps.back().extent + p_.zeros);
+  if (p_.halo > 0) multiples.push_back(p_.halo);
   s_.matrices(p_.sum, roles, std::move(multiples), p_.filter_positions ? p_.filter_positions->name : "");
   if (!by_matrix()) {
     for (const Side side : {Side::kLeft, Side::kRight}) set_layout(side, Lines::kBesideEachOther);
@@ -101,7 +102,7 @@ std::vector<std::string> ProductLoops::tile_output() {
   const te::Compute& y = *program_.find_compute(p_.output);
   const std::vector<std::string> batch = names_at(y, p_.batch), columns = names_at(y, p_.columns);
   std::vector<std::string> rows = names_at(y, p_.rows);
-  if (p_.filter_positions) {  // a row of pixels goes on to the last one that is read
+  if (tile_.halo + p_.halo > 0) {  // a row of pixels goes on to the last one that is read
     const std::string pixel = rows.back();
     s_.split(y.name(), pixel, {pixels_read()});
     rows.back() = pixel + ".0";

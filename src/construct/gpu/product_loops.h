@@ -54,7 +54,7 @@ class ProductLoops {
  private:
   // Pixels that a row of windows reads where filter positions share them, else those it has; and the rows of all of
   // them.
-  int64_t pixels_read() const { return sum_.axes[p_.rows.back()].extent + tile_.halo; }
+  int64_t pixels_read() const { return sum_.axes[p_.rows.back()].extent + tile_.halo + p_.halo; }
   int64_t rows_read() const { return extent_at(sum_, p_.rows) / sum_.axes[p_.rows.back()].extent * pixels_read(); }
 
   // The loops of an axis that is tiled: that of tiles, then one for each factor.

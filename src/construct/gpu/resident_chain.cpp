@@ -7,6 +7,7 @@
 
 #include <memory>
 #include <numeric>
+#include <optional>
 
 #include "construct/gpu/streamed_chain.h"
 #include "construct/gpu/warp_rows.h"
@@ -27,7 +28,7 @@ constexpr int64_t kOtherRegisters = 40;  // beside sums and operands
 constexpr double kProductCycles = 800;   // of a product of a tile behind the first: its operands wait for its sums
 constexpr int64_t kMaxNeighbours = 8;    // columns of the last product that a thread stores together
 
-// The second operands as they are stored: lines of steps.
+// The second operands of all products behind the first as they are stored: lines of steps.
 std::map<std::string, Layout> operand_layouts(const Chain& chain, const GroupTask& task) {
   std::map<std::string, Layout> layouts;
   const auto add = [&](const te::Program& program, const std::string& sum) {
@@ -35,7 +36,8 @@ std::map<std::string, Layout> operand_layouts(const Chain& chain, const GroupTas
     const Result<MatrixProduct> product = product_of(program, c);
     if (product.ok()) layouts.merge(constant_layouts(*product, c, task));
   };
-  for (const schedule::ChainSegment& s : chain.segments) add(schedule::segment_program(chain.program, s), s.sum);
+  for (size_t i = 1; i < chain.segments.size(); ++i)
+    add(schedule::segment_program(chain.program, chain.segments[i]), chain.segments[i].sum);
   add(chain.program, chain.last);
   return layouts;
 }
@@ -148,17 +150,25 @@ class ResidentChain {
 
 }  // namespace
 
-void add_resident(const Chain& chain, const GroupTask& task, const Construction& base, const TargetInfo& target,
-                  Candidates& candidates) {
-  const std::map<std::string, Layout> layouts = operand_layouts(chain, task);
+namespace {
+
+// The tiles that begin with `first`, the first product as it is stored.
+void add_tiles(const Chain& chain, const StoredProduct& first, const GroupTask& task, const Construction& base,
+               const TargetInfo& target, Candidates& candidates) {
+  std::map<std::string, Layout> layouts = operand_layouts(chain, task);
+  layouts.insert(first.layouts.begin(), first.layouts.end());
   const te::Program program = layouts.empty() ? chain.program : te::apply_layouts(chain.program, layouts);
-  Links links;
-  for (const schedule::ChainSegment& s : chain.segments)
-    links.push_back(std::make_unique<Link>(schedule::segment_program(program, s), s.sum));
-  links.push_back(std::make_unique<Link>(program, chain.last));
-  StoredProduct first{links[0]->program, links[0]->product, {}, {}, {}, {}};
   GemmProblem problem = problem_of(first, task, target);
   problem.neighbours = kPair;
+  Links links;
+  const auto add = [&](te::Program p, const std::string& sum) {
+    links.push_back(std::make_unique<Link>(std::move(p), sum));
+    links.back()->m = problem.m;
+    links.back()->product.halo = problem.halo;
+  };
+  for (const schedule::ChainSegment& s : chain.segments) add(schedule::segment_program(program, s), s.sum);
+  add(program, chain.last);
+  links[0]->product = first.product;
   const te::Tensor& result = program.tensor(links.back()->product.output);
   problem.result_bytes = ceil_div(num_elements(result.shape) * result.type.bytes(), problem.m * problem.n);
   TargetInfo rest = target;
@@ -170,6 +180,21 @@ void add_resident(const Chain& chain, const GroupTask& task, const Construction&
     candidates.back().constant_layouts.insert(layouts.begin(), layouts.end());
     kernel.schedule(candidates.back());
   }
+}
+
+}  // namespace
+
+void add_resident(const Chain& chain, const GroupTask& task, const Construction& base, const TargetInfo& target,
+                  Candidates& candidates) {
+  const te::Program program = schedule::segment_program(chain.program, chain.segments[0]);
+  const std::string& sum = chain.segments[0].sum;
+  const te::Compute& c = *program.find_compute(sum);
+  const Result<MatrixProduct> product = product_of(program, c);
+  if (!product.ok()) return;
+  const StoredProduct whole = stored(program, sum, constant_layouts(*product, c, task), {});
+  add_tiles(chain, whole, task, base, target, candidates);
+  const std::optional<StoredProduct> shared = with_filter_positions(whole, program, task, target);
+  if (shared) add_tiles(chain, *shared, task, base, target, candidates);
 }
 
 }  // namespace tw::construct

@@ -382,6 +382,9 @@ std::vector<ThreadBlockTile> row_tiles(const GemmProblem& problem, const TargetI
     shapes.push_back(tile_of(WarpTile{warps, 1, rows, columns / kInstructionColumns}, 2));
   for (ThreadBlockTile& tile : shapes) {
     tile.tma = problem.tma && tile.multiplier == Multiplier::kWarpGroup;
+    tile.filter_positions = problem.filter_positions;
+    tile.halo = problem.halo;
+    if (problem.filter_positions > 1 && !(tile.tma && supports_filter_positions(tile, problem))) continue;
     tile.tile_k = tile_k_of(problem, tile);
     std::ranges::copy_if(staged(tile, problem, target), std::back_inserter(tiles),
                          [](const ThreadBlockTile& t) { return t.persistent_blocks == 0; });

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "codegen/cuda/bulk.h"
+#include "codegen/cuda/once.h"
 #include "core/model_units.h"
 #include "support/error.h"
 #include "support/math.h"
@@ -10,7 +11,13 @@
 namespace tw::codegen {
 namespace {
 
+constexpr int64_t kRegisters = 65536;       // of an SM
+constexpr int64_t kProducerRegisters = 40;  // of a thread that tells TMA what to fetch
+constexpr int64_t kRegisterMultiple = 8;    // of what a warp group may have
+constexpr int64_t kMostRegisters = 240;     // of a thread that computes: 255 are too many for what is moved in eights
 constexpr int64_t kMaxNarrow = int64_t{1} << 30;  // elements: sums of a few indices stay below 2^31
+
+int64_t multiple_below(int64_t n, int64_t multiple) { return n / multiple * multiple; }
 
 }  // namespace
 
@@ -23,7 +30,9 @@ CudaKernel KernelEmitter::run() {
     const bool pipelined = s->kind == StmtKind::kFor && s->for_kind == loop::ForKind::kPipelined;
     return pipelined && !bulk_nests(loop::pipeline_parts(*s).fill).empty();
   });
-  out_.threads = consumer_threads_ + (loops.empty() ? 0 : kWarpThreads);  // and the producer warp
+  moves_registers_ = !loops.empty() && moves_registers();
+  out_.threads = consumer_threads_;
+  if (!loops.empty()) out_.threads += moves_registers_ ? kGroupThreads : kWarpThreads;  // and the producer
   TW_CHECK(out_.threads <= kMaxThreads, "kernel {}: {} threads in a block", kernel_.name, out_.threads);
   for (const Stmt& step : group_steps(kernel_.body)) {
     loop::visit({step}, [&](const Stmt& s) {
@@ -49,17 +58,40 @@ CudaKernel KernelEmitter::run() {
   const int64_t ring = shared_;
   line("tw_begin();");
   if (tma_ring_) line("if (threadIdx.x < {}) {{", consumer_threads_);
+  if (moves_registers_) {
+    // All have the same number when the block starts; there are no more than these.
+    const int64_t all = out_.threads * multiple_below(kRegisters / out_.threads, kRegisterMultiple);
+    const int64_t left = (all - kGroupThreads * kProducerRegisters) / consumer_threads_;
+    line("tw_take_registers<{}>();", multiple_below(std::min(left, kMostRegisters), kRegisterMultiple));
+  }
   tiles(WarpRole::kConsumer);
   if (tma_ring_) {
-    line("}} else if (threadIdx.x == {}) {{", consumer_threads_);
+    line("}} else {{");
+    if (moves_registers_) line("tw_give_registers<{}>();", kProducerRegisters);
+    line("if (threadIdx.x == {}) {{", consumer_threads_);
     tiles(WarpRole::kProducer);
-    line("}}");
+    line("}} }}");
   }
-  TW_CHECK(kernel_.together == 1 || (tma_ring_ && out_.shared_bytes == ring),
+  TW_CHECK(kernel_.together == 1 || (tma_ring_ && out_.shared_bytes == ring + once_bytes_),
            "kernel {}: {} tiles together in a block share more than what TMA brings", kernel_.name, kernel_.together);
   // No tile ends while others of its cluster may write to its memory.
   if (kernel_.cluster > 1) line("tw_cluster_arrive(), tw_cluster_wait();");
   return out_;
+}
+
+bool KernelEmitter::moves_registers() const {
+  constexpr int64_t kOthers = 40, kHalfOfMemory = 113 * 1024;  // registers beside arrays; bytes: no two blocks fit then
+  int64_t words = 0, bytes = 0;
+  loop::visit(kernel_.body, [&](const Stmt& s) {
+    if (s->kind == StmtKind::kFor && s->for_kind == loop::ForKind::kPipelined) {
+      for (const loop::Buffer& b : loop::pipeline_parts(*s).buffers) bytes += b.size() * b.type.bytes() * s->stages;
+    }
+    if (s->kind != StmtKind::kAllocate || s->allocated.scope != loop::Scope::kRegister) return;
+    words += s->allocated.size() * s->allocated.type.bytes() / 4 / tile_threads_;
+  });
+  const bool alone = kernel_.units > 0 || bytes > kHalfOfMemory;
+  return alone && consumer_threads_ % kGroupThreads == 0 && consumer_threads_ + kGroupThreads <= kMaxThreads &&
+         words + kOthers > kRegisters / (consumer_threads_ + kGroupThreads);
 }
 
 void KernelEmitter::tiles(WarpRole role) {
@@ -77,13 +109,17 @@ void KernelEmitter::tiles(WarpRole role) {
 }
 
 void KernelEmitter::walk(const std::string& type) {
-  const int64_t before = shared_, others = kernel_.together - 1;
+  const int64_t others = kernel_.together - 1;
   const bool user = role_ == WarpRole::kConsumer;
   std::string first = "blockIdx.x", step = "gridDim.x";
   if (user && others > 0) {
     line("const int tw_team = __shfl_sync(0xffffffffu, threadIdx.x / {}, 0);", tile_threads_);
     first += " + tw_team * gridDim.x";
     step = fmt::format("{} * gridDim.x", kernel_.together);
+  }
+  if (user) fill_once();
+  const int64_t before = shared_;
+  if (user && others > 0) {
     skip("tw_team");
     line("if (tw_team == {}) tw_next<{}>(1);", others, 2 * tile_threads_);
   }
@@ -93,6 +129,22 @@ void KernelEmitter::walk(const std::string& type) {
     if (user && out_.shared_bytes > before) meet();
     if (user && others > 0) skip(fmt::format("{}", others));
   });
+}
+
+void KernelEmitter::fill_once() {
+  const int64_t before = shared_;
+  const std::vector<OnceFilled> found = once_filled(kernel_);
+  for (const OnceFilled& once : found) {
+    const loop::Buffer& buffer = once.buffer;
+    names_.buffers[buffer.name] = {share(buffer, 1), buffer.shape, {}, false, swizzled_bytes(buffer)};
+    const auto fill = [&] { threads(once.fill, Then::kEnd); };
+    kernel_.together > 1 ? nested("if (tw_team == 0) ", fill) : fill();
+    filled_once_.insert(buffer.name);
+  }
+  once_bytes_ = shared_ - before;
+  if (found.empty()) return;
+  tma_ring_ ? line("tw_meet<{}>({});", consumer_threads_, kernel_.together > 1 ? 1 + 2 * kernel_.together : 1)
+            : line("__syncthreads();");
 }
 
 std::string KernelEmitter::text() const {
@@ -106,7 +158,8 @@ std::string KernelEmitter::text() const {
   const std::string shared =
       out_.shared_bytes > 0 ? "  extern __shared__ __align__(1024) unsigned char tw_shared[];\n" : "";
   const std::string cluster = kernel_.cluster > 1 ? fmt::format("__cluster_dims__({}, 1, 1) ", kernel_.cluster) : "";
-  return fmt::format("extern \"C\" __global__ void {}__launch_bounds__({}) {}({}) {{\n{}{}}}\n", cluster, out_.threads,
+  const std::string bounds = fmt::format("{}{}", out_.threads, moves_registers_ ? ", 1" : "");
+  return fmt::format("extern \"C\" __global__ void {}__launch_bounds__({}) {}({}) {{\n{}{}}}\n", cluster, bounds,
                      out_.name, fmt::join(params, ", "), shared, text_);
 }
 

@@ -35,6 +35,8 @@ class KernelEmitter {
 
  private:
   void declare_params();
+  // Whether consumers hold more than their share of the registers, which the producer does not need.
+  bool moves_registers() const;
   bool fits_narrow() const;
 
   template <typename... Args>
@@ -57,6 +59,8 @@ class KernelEmitter {
   void tiles(WarpRole role);
   // Where blocks walk over tiles: consumer t of a block takes the tiles t, t + together, .. of those of the block.
   void walk(const std::string& type);
+  // Fills, before the first tile, buffers that all tiles fill with the same.
+  void fill_once();
   // Goes on by the slots of `tiles` tiles, which other consumers use.
   void skip(const std::string& tiles);
   // The threads of a tile wait for each other.
@@ -187,8 +191,11 @@ class KernelEmitter {
   int64_t tile_threads_ = 1;            // threads of a tile: of one consumer
   int64_t consumer_threads_ = 1;        // threads of all consumers of a block
   std::string thread_ = "threadIdx.x";  // thread of a consumer
+  bool moves_registers_ = false;        // from the producer's warp group to the consumers
   WarpRole role_ = WarpRole::kConsumer;
   std::optional<Ring> tma_ring_;                    // ring of buffers filled by TMA
+  std::set<std::string> filled_once_;               // buffers that are filled before the first tile
+  int64_t once_bytes_ = 0;                          // of theirs
   VarMap lets_;                                     // indices by their names, in terms of tiles and loops
   const ThreadGroup* group_ = nullptr;              // of the statement at hand
   std::set<std::string> swizzled_;                  // buffers read by wgmma

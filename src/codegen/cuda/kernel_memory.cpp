@@ -48,6 +48,7 @@ std::string KernelEmitter::share(const loop::Buffer& buffer, int64_t copies) {
 
 void KernelEmitter::allocate(const Stmt& s, Then then) {
   const loop::Buffer& buffer = s->allocated;
+  if (filled_once_.contains(buffer.name)) return statements(s->body, then);
   const std::string name = fresh(), type = cuda_type(buffer.type);
   const bool of_threads = has_threads_ && group_ == nullptr;
   const int64_t before = shared_;

@@ -1,6 +1,7 @@
 // What the threads of a block do together: loops of threads, matrix instructions.
 
 #include "codegen/cuda/kernel_emitter.h"
+#include "codegen/cuda/once.h"
 #include "core/model_units.h"
 #include "support/error.h"
 #include "te/te.h"
@@ -13,6 +14,7 @@ constexpr int64_t kScratchBytes = kMaxThreads / kWarpThreads * 8;  // an element
 }  // namespace
 
 void KernelEmitter::threads(const Stmt& s, Then then) {
+  if (fills_any(s, filled_once_)) return;
   const ThreadGroup group = thread_group(s);
   line("{{");
   ++depth_;

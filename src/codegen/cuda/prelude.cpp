@@ -211,6 +211,9 @@ template <int N> __device__ inline void tw_barriers(unsigned long long* full, un
 template <int N> __device__ inline void tw_meet(int barrier) { asm volatile("bar.sync %0, %1;" : : "r"(barrier), "n"(N) : "memory"); }
 // Lets half of N threads, who meet there, go on.
 template <int N> __device__ inline void tw_next(int barrier) { asm volatile("bar.arrive %0, %1;" : : "r"(barrier), "n"(N) : "memory"); }
+// A warp group gives registers back, or takes some, so that its threads have N.
+template <int N> __device__ inline void tw_give_registers() { asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" : : "n"(N)); }
+template <int N> __device__ inline void tw_take_registers() { asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" : : "n"(N)); }
 // Goes on by n slots of N.
 template <int N> __device__ inline void tw_skip(int& slot, int& phase, int n) { slot += n, phase ^= slot / N & 1, slot %= N; }
 // Waits for the end of the phase of this parity.

@@ -23,10 +23,11 @@ namespace {
 using schedule::Chain;
 using Links = std::vector<std::unique_ptr<Link>>;
 
-constexpr int64_t kRegisters = 250;      // of a thread, at most
-constexpr int64_t kOtherRegisters = 40;  // beside sums and operands
-constexpr double kProductCycles = 800;   // of a product of a tile behind the first: its operands wait for its sums
-constexpr int64_t kMaxNeighbours = 8;    // columns of the last product that a thread stores together
+constexpr int64_t kRegisters = 65536, kMaxRegisters = 250;  // of an SM, and of a thread
+constexpr int64_t kQuarter = 4 * kWarpThreads;  // registers are given to a warp of each of four SM partitions
+constexpr int64_t kOtherRegisters = 40;         // beside sums and operands
+constexpr double kProductCycles = 800;  // of a product of a tile behind the first: its operands wait for its sums
+constexpr int64_t kMaxNeighbours = 8;   // columns of the last product that a thread stores together
 
 // The second operands of all products behind the first as they are stored: lines of steps.
 std::map<std::string, Layout> operand_layouts(const Chain& chain, const GroupTask& task) {
@@ -52,10 +53,12 @@ class ResidentChain {
   // Whether its registers hold the sums of each product beside the operand that they are made of.
   bool fits() const {
     const int64_t rows = ThreadBlockTile::extent(tiles_[0].rows), threads = tiles_[0].threads();
+    const int64_t all = round_up(threads * tiles_[0].together + (tiles_[0].tma ? kWarpThreads : 0), kQuarter);
+    const int64_t registers = std::min(kMaxRegisters, kRegisters / all);
     for (size_t i = 0; i < tiles_.size(); ++i) {
       const int64_t sums = rows * ThreadBlockTile::extent(tiles_[i].columns) / threads;
       const int64_t operand = i == 0 ? 0 : rows * tiles_[i].tile_k / 2 / threads;
-      if (sums + operand + kOtherRegisters > kRegisters) return false;
+      if (sums + operand + kOtherRegisters > registers) return false;
     }
     return rows / 2 < round_up(links_[0]->m, kInstructionRows);
   }
@@ -69,17 +72,21 @@ class ResidentChain {
     return bytes;
   }
 
+  // Of the first product, and of what each tile does behind it: blocks that walk over tiles bring the second operands
+  // once, and of tiles together one multiplies while another is behind its sums.
   double predicted_ns() const {
-    const int64_t rows = ThreadBlockTile::extent(tiles_[0].rows), sms = std::max(1, target_.compute_units);
-    const int64_t tiles = ceil_div(links_[0]->m, rows);
-    const auto waves = static_cast<double>(ceil_div(tiles, sms));
+    const ThreadBlockTile& first = tiles_[0];
+    const int64_t rows = ThreadBlockTile::extent(first.rows), sms = std::max(1, target_.compute_units);
+    const auto tiles = static_cast<double>(ceil_div(ceil_div(links_[0]->m, rows), sms));
     double behind = 0;
     for (size_t i = 1; i < links_.size(); ++i) {
       const auto products = static_cast<double>(rows * tiles_[i].tile_k * ThreadBlockTile::extent(tiles_[i].columns));
       behind += products / kMatrixProducts + kProductCycles;
     }
     const double fetched = static_cast<double>(operand_bytes(links_)) / kFetchBytes;
-    return (predicted_cycles(tiles_[0], problem_, target_) + waves * (behind + fetched)) / kCyclesPerNs;
+    const bool walks = first.persistent_blocks > 0;
+    const double each = behind / (walks ? static_cast<double>(first.together) : 1) + (walks ? 0 : fetched);
+    return (predicted_cycles(first, problem_, target_) + tiles * each + (walks ? fetched : 0)) / kCyclesPerNs;
   }
 
   void schedule(Construction& out) const {
@@ -94,7 +101,9 @@ class ResidentChain {
     const std::string& output = links_.back()->product.output;
     for (size_t i = 1; i < links_.size(); ++i) s.layout(loops[i]->operand(Side::kLeft), rows_layout(i));
     const std::vector<std::string> tiles = loops.back()->tile_output();
-    s.parallel(output, tiles);
+    std::vector<int64_t> walk;
+    if (tiles_[0].persistent_blocks > 0) walk = {1, tiles_[0].persistent_blocks, tiles_[0].together};
+    s.parallel(output, tiles, walk);
     for (size_t i = links_.size(); i-- > 1;) {
       loops[i]->attach_sums(output, tiles.back());
       attach_rows(s, loops[i]->operand(Side::kLeft), i, tiles.back());

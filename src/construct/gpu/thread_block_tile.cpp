@@ -386,8 +386,7 @@ std::vector<ThreadBlockTile> row_tiles(const GemmProblem& problem, const TargetI
     tile.halo = problem.halo;
     if (problem.filter_positions > 1 && !(tile.tma && supports_filter_positions(tile, problem))) continue;
     tile.tile_k = tile_k_of(problem, tile);
-    std::ranges::copy_if(staged(tile, problem, target), std::back_inserter(tiles),
-                         [](const ThreadBlockTile& t) { return t.persistent_blocks == 0; });
+    std::ranges::copy(staged(tile, problem, target), std::back_inserter(tiles));
   }
   return tiles;
 }

@@ -83,7 +83,7 @@ ThreadBlockTile tile_of(const WarpTile& warps, int64_t neighbours);
 /// The tiles for `problem`, best predicted first.
 std::vector<ThreadBlockTile> thread_block_tiles(const GemmProblem& problem, const TargetInfo& target);
 
-/// Tiles of all columns of `problem`, up to a multiple of 16, each warp with rows of its own; no two walk together.
+/// Tiles of all columns of `problem`, up to a multiple of 16, each warp with rows of its own.
 std::vector<ThreadBlockTile> row_tiles(const GemmProblem& problem, const TargetInfo& target);
 
 /// Predicted time in cycles of one SM. A step takes as long as the longest of its products, its operands' way from L2

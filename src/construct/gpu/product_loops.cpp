@@ -24,6 +24,14 @@ std::vector<std::string> names_at(const te::Compute& c, const std::vector<size_t
   return names;
 }
 
+// [.., steps], of which `last` is the last dim -> [k-blocks, .., steps of one].
+Layout blocks_first(Layout layout, size_t last, int64_t steps, int64_t tile_k) {
+  std::vector<int64_t> order = {static_cast<int64_t>(last)};
+  for (size_t d = 0; d < last; ++d) order.push_back(static_cast<int64_t>(d));
+  order.push_back(static_cast<int64_t>(last) + 1);
+  return layout.split(static_cast<int>(last), {ceil_div(steps, tile_k), tile_k}).reorder(std::move(order));
+}
+
 std::string axis(size_t d) { return fmt::format("i{}", d); }
 
 }  // namespace
@@ -53,8 +61,9 @@ void ProductLoops::make_matrices() {
   }
   const int64_t columns = ceil_div(extent_at(sum_, p_.columns), line_extent(Side::kRight)) * line_extent(Side::kRight);
   const size_t column = first_ + (p_.filter_positions ? 1 : 0);
-  const Layout interleaved = interleaved_columns(tile_, static_cast<int>(column), column + 2, columns);
-  if (!interleaved.is_identity()) s_.layout(operand(Side::kRight), interleaved);
+  Layout right = interleaved_columns(tile_, static_cast<int>(column), column + 2, columns);
+  if (tile_.columns_stay) right = blocks_first(std::move(right), column + 1, te::num_points(p_.steps), tile_.tile_k);
+  s_.layout(operand(Side::kRight), right);
   s_.layout(sums(), sums_layout());
   inline_epilogue();
 }
@@ -238,6 +247,10 @@ std::string ProductLoops::attach_sums(const std::string& stage, const std::strin
 void ProductLoops::attach_all(const std::string& stage, const std::string& loop) {
   const std::string steps = attach_sums(stage, loop);
   for (const Side side : {Side::kLeft, Side::kRight}) {
+    if (side == Side::kRight && tile_.columns_stay) {
+      attach_columns(stage, loop);
+      continue;
+    }
     if (!tile_.tma) {
       attach_operand(side, sums(), steps, tile_.tile_k);
       continue;
@@ -248,14 +261,28 @@ void ProductLoops::attach_all(const std::string& stage, const std::string& loop)
   s_.pipeline(sums(), steps, tile_.stages);
 }
 
+void ProductLoops::attach_columns(const std::string& stage, const std::string& loop) {
+  const std::string copy = operand(Side::kRight);
+  s_.compute_at(copy, stage, loop, loop::Scope::kStack, 0);
+  const size_t last = first_ + (p_.filter_positions ? 3 : 2);  // behind the k-blocks
+  std::vector<std::string> lines;
+  for (size_t d = 0; d < last; ++d) lines.push_back(axis(d));
+  const int64_t lanes = std::gcd(access(Side::kRight).lanes, tile_.tile_k);
+  s_.split(copy, axis(last), {lanes});
+  lines.push_back(axis(last) + ".0");
+  const std::string all = fused(copy, lines);
+  s_.split(copy, all, {tile_.threads()}).reorder(copy, {all + ".1", all + ".0", axis(last) + ".1"});
+  s_.threads(copy, all + ".1").vectorize(copy, axis(last) + ".1");
+}
+
 std::string ProductLoops::describe() const {
   return fmt::format(
-      "tiles of {} x {} sums by {} threads, {} steps at a time, {} blocks of them under way{}{}{}{}{}",
+      "tiles of {} x {} sums by {} threads, {} steps at a time, {} blocks of them under way{}{}{}{}{}{}",
       line_extent(Side::kLeft), line_extent(Side::kRight), tile_.threads(), tile_.tile_k, tile_.stages,
       tile_.multiplier == Multiplier::kWarpGroup ? ", by matrix instructions of warp groups"
       : by_matrix()                              ? ", by matrix instructions"
                                                  : "",
-      tile_.tma ? ", by TMA" : "",
+      tile_.tma ? ", by TMA" : "", tile_.columns_stay ? ", the columns' operand brought once" : "",
       p_.filter_positions ? fmt::format(", one for {} filter positions of windows", p_.filter_positions->extent) : "",
       tile_.row_cluster > 1      ? fmt::format(", in clusters of {} sharing columns", tile_.row_cluster)
       : tile_.column_cluster > 1 ? fmt::format(", in clusters of {} sharing rows", tile_.column_cluster)

@@ -36,6 +36,8 @@ class ProductLoops {
   /// An operand in a loop of `stage`, `steps` of it, copied by all threads.
   void attach_operand(Side side, const std::string& stage, const std::string& loop, int64_t steps);
 
+  /// The columns' operand in a loop of `stage`, all of its steps, a k-block behind the other, copied by all threads.
+  void attach_columns(const std::string& stage, const std::string& loop);
   /// The sums with both operands, a k-block at a time, under way as the tile says.
   void attach_all(const std::string& stage, const std::string& loop);
   std::string describe() const;

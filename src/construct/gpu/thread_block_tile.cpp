@@ -197,6 +197,20 @@ bool fit_together(const ThreadBlockTile& tile, const GemmProblem& problem, const
          threads <= kMaxThreads && tiles_of(tile, problem) > tile.persistent_blocks * tile.together;
 }
 
+// Adds `tile` for blocks that walk over tiles: as many of these together as fit, and two.
+void add_walking(ThreadBlockTile tile, const GemmProblem& problem, const TargetInfo& target,
+                 std::vector<ThreadBlockTile>& all) {
+  constexpr int64_t kMaxTogether = 4;
+  tile.persistent_blocks = std::max(1, target.compute_units);
+  tile.stages = stages_of(tile, problem, target, 1);
+  for (tile.together = kMaxTogether; tile.together > 0; --tile.together) {
+    if (!fit_together(tile, problem, target)) continue;
+    all.push_back(tile);
+    if (tile.together <= 2) break;
+    tile.together = 3;
+  }
+}
+
 // `tile` with as many k-blocks under way as leave room for one or two tiles beside each other, and, where TMA
 // brings them, for more: short sums spend much of their time before and behind their k-blocks.
 std::vector<ThreadBlockTile> staged(ThreadBlockTile tile, const GemmProblem& problem, const TargetInfo& target) {
@@ -211,14 +225,12 @@ std::vector<ThreadBlockTile> staged(ThreadBlockTile tile, const GemmProblem& pro
     if (!known && bytes <= target.levels.front().capacity_bytes) all.push_back(tile);
   }
   if (!tile.tma || tile.row_cluster * tile.column_cluster > 1 || tile.kept_bytes > 0) return all;
-  tile.persistent_blocks = std::max(1, target.compute_units);
-  tile.stages = stages_of(tile, problem, target, 1);
-  for (tile.together = kMaxTilesAtOnce; tile.together > 0; --tile.together) {  // as many as fit, and two
-    if (!fit_together(tile, problem, target)) continue;
-    all.push_back(tile);
-    if (tile.together <= 2) break;
-    tile.together = 3;
-  }
+  add_walking(tile, problem, target, all);
+  if (problem.batch > 1 || problem.n > ThreadBlockTile::extent(tile.columns)) return all;
+  TargetInfo rest = target;
+  rest.levels.front().capacity_bytes -= tile.columns_bytes(problem.k, problem.bytes);
+  tile.columns_stay = true;
+  if (rest.levels.front().capacity_bytes > 0) add_walking(tile, problem, rest, all);
   return all;
 }
 
@@ -246,10 +258,14 @@ int64_t ThreadBlockTile::line_pad_bytes(int64_t bytes) const {
 }
 
 int64_t ThreadBlockTile::shared_bytes(int64_t bytes) const {
-  const int64_t lines =
-      extent(rows) + ceil_div(halo, kLinesTogether) * kLinesTogether + extent(columns) * filter_positions;
+  int64_t lines = extent(rows) + ceil_div(halo, kLinesTogether) * kLinesTogether;
+  lines += columns_stay ? 0 : extent(columns) * filter_positions;
   const int64_t pad = line_pad_bytes(bytes);
   return by_matrix() ? lines * (tile_k * bytes + pad) : tile_k * (lines * bytes + 2 * pad);
+}
+
+int64_t ThreadBlockTile::columns_bytes(int64_t k, int64_t bytes) const {
+  return round_up(k, tile_k) * extent(columns) * filter_positions * bytes;
 }
 
 namespace {
@@ -314,7 +330,8 @@ double predicted_cycles(const ThreadBlockTile& tile, const GemmProblem& p, const
   const auto steps = static_cast<double>(ceil_div(p.k, tile.tile_k) * tile.tile_k);
   const double products =
       static_cast<double>(rows * columns * p.filter_positions) / products_a_cycle(tile.multiplier, p.bytes);
-  const int64_t lines = (rows + p.halo) / tile.column_cluster + columns * p.filter_positions / tile.row_cluster;
+  const int64_t lines =
+      (rows + p.halo) / tile.column_cluster + (tile.columns_stay ? 0 : columns * p.filter_positions / tile.row_cluster);
   const double loads = static_cast<double>(lines * p.bytes) / kLoadBytes;
   const double shared = static_cast<double>(p.filter_positions) * shared_reads(tile, p) / kSharedBytes;
   const double longest = std::max({products, loads, shared});
@@ -333,8 +350,9 @@ double predicted_cycles(const ThreadBlockTile& tile, const GemmProblem& p, const
   const double all = tile.persistent_blocks > 0
                          ? walking_cycles(tile, tiles, of_tile, results)
                          : waves * (std::max(together * steps * a_step, blocks) + together * results + kTileCycles);
+  const double once = tile.columns_stay ? static_cast<double>(tile.columns_bytes(p.k, p.bytes)) / kLoadBytes : 0;
   const double memory = static_cast<double>(p.operand_bytes) / (kMemoryBytes * static_cast<double>(sms));
-  return std::max(all, memory) + kExposed * std::min(all, memory) + adding_cycles(p, target);
+  return std::max(all, memory) + kExposed * std::min(all, memory) + once + adding_cycles(p, target);
 }
 
 std::vector<ThreadBlockTile> thread_block_tiles(const GemmProblem& problem, const TargetInfo& target) {

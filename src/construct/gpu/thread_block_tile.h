@@ -39,6 +39,7 @@ struct ThreadBlockTile {
   int64_t halo = 0;               // rows beyond the tile's that filter positions read
   int64_t persistent_blocks = 0;  // blocks that walk over all tiles, `together` at a time; 0: a block for each tile
   int64_t together = 1;           // tiles in flight of a persistent block
+  bool columns_stay = false;      // all steps of the columns' operand are brought once for all tiles of a block
   int64_t kept_bytes = 0;         // bytes a result kept in shared memory until the tile is complete; 0: none
 
   static int64_t extent(const std::vector<Factor>& factors);
@@ -46,8 +47,10 @@ struct ThreadBlockTile {
   bool by_matrix() const { return multiplier != Multiplier::kThread; }
   /// Bytes behind each line in shared memory, of elements of `bytes`.
   int64_t line_pad_bytes(int64_t bytes) const;
-  /// Of one k-block of both operands, whose elements have `bytes`.
+  /// Of one k-block of both operands, whose elements have `bytes`; without that of the columns where it stays.
   int64_t shared_bytes(int64_t bytes) const;
+  /// Of all `k` steps of the columns' operand.
+  int64_t columns_bytes(int64_t k, int64_t bytes) const;
 };
 
 /// `batch` products of matrices [M, K * filter positions] and [K * filter positions, N]; `bytes` of an element of the
@@ -69,6 +72,7 @@ struct GemmProblem {
   int64_t halo = 0;              // rows between the first and the last filter position
   int64_t pixels = 1;            // input pixels of a row of windows, halo included
   int64_t max_lines = 256;       // max rows of one TMA copy, halo included
+  bool columns_stay = false;     // all steps of the columns' operand are brought once for all tiles of a block
   int64_t kept_bytes = 0;        // bytes a sum kept in shared memory by tiles of all rows; 0: none
   int64_t odd_bytes = 0;         // bytes of a result whose lines begin at odd elements; 0: aligned
 };

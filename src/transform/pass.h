@@ -32,8 +32,10 @@ struct TransformContext {
   std::vector<StateNames> states = {};
 };
 
-/// Variants of an autotuned pass (ADR 0020): nothing; whatever may pay; the same, with room for whole lines of memory.
-inline constexpr std::string_view kOff = "off", kAlways = "always", kPadToCacheLine = "pad-to-cache-line";
+/// Variants of an autotuned pass (ADR 0020): nothing; whatever may pay; the same, with room for whole lines of memory;
+/// products one after the other left apart.
+inline constexpr std::string_view kOff = "off", kAlways = "always", kPadToCacheLine = "pad-to-cache-line",
+                                  kProductsApart = "products-apart";
 
 struct GraphPass {
   std::string_view name;

@@ -25,6 +25,7 @@ using Links = std::vector<std::unique_ptr<Link>>;
 
 constexpr int64_t kRegisters = 65536, kMaxRegisters = 250;  // of an SM, and of a thread
 constexpr int64_t kQuarter = 4 * kWarpThreads;  // registers are given to a warp of each of four SM partitions
+constexpr int64_t kMaxSums = 64;                // of the last product that a thread holds at a time
 constexpr int64_t kOtherRegisters = 40;         // beside sums and operands
 constexpr double kProductCycles = 800;  // of a product of a tile behind the first: its operands wait for its sums
 constexpr int64_t kMaxNeighbours = 8;   // columns of the last product that a thread stores together
@@ -100,17 +101,19 @@ class ResidentChain {
     for (size_t i = 0; i + 1 < links_.size(); ++i) s.inline_stage(links_[i]->product.output);
     const std::string& output = links_.back()->product.output;
     for (size_t i = 1; i < links_.size(); ++i) s.layout(loops[i]->operand(Side::kLeft), rows_layout(i));
-    const std::vector<std::string> tiles = loops.back()->tile_output();
+    std::vector<std::string> tiles = loops.back()->tile_output();
+    const std::string columns = tiles.back();  // those of the last product: as many as a warp holds at a time
+    tiles.pop_back();
+    const std::string& rows = tiles.back();
     std::vector<int64_t> walk;
     if (tiles_[0].persistent_blocks > 0) walk = {1, tiles_[0].persistent_blocks, tiles_[0].together};
     s.parallel(output, tiles, walk);
     for (size_t i = links_.size(); i-- > 1;) {
-      loops[i]->attach_sums(output, tiles.back());
-      attach_rows(s, loops[i]->operand(Side::kLeft), i, tiles.back());
+      loops[i]->attach_sums(output, i + 1 == links_.size() ? columns : rows);
+      attach_rows(s, loops[i]->operand(Side::kLeft), i, rows);
     }
-    loops[0]->attach_all(output, tiles.back());
-    for (size_t i = 1; i < links_.size(); ++i)
-      loops[i]->attach_operand(Side::kRight, output, tiles.back(), tiles_[i].tile_k);
+    loops[0]->attach_all(output, rows);
+    for (size_t i = 1; i < links_.size(); ++i) loops[i]->attach_operand(Side::kRight, output, rows, tiles_[i].tile_k);
     out.predicted_ns = predicted_ns();
     out.trace = {fmt::format("{}; rows of {} products in registers", loops[0]->describe(), links_.size())};
   }
@@ -120,10 +123,13 @@ class ResidentChain {
 
   static int64_t columns_of(const Links& links, size_t i) { return round_up(links[i]->n, kMatrixSteps); }
 
-  // Rows as those of the first product, all columns of product `i` in the warp that has the rows.
+  // Rows as those of the first product, all columns of product `i` in the warp that has the rows, or of the last one
+  // equal shares, one after the other.
   ThreadBlockTile tile_behind(size_t i) const {
     const bool last = i + 1 == links_.size();
-    const int64_t eighths = columns_of(links_, i) / kInstructionColumns;
+    const int64_t rows = ThreadBlockTile::extent(tiles_[0].rows) * kWarpThreads / tiles_[0].threads();
+    const int64_t all = columns_of(links_, i), most = last ? kMaxSums * kWarpThreads / rows : all;
+    const int64_t eighths = round_up(ceil_div(all, ceil_div(all, most)), kMatrixSteps) / kInstructionColumns;
     ThreadBlockTile tile = tile_of({1, 1, 1, eighths}, last ? neighbours() : kPair);
     tile.rows = tiles_[0].rows;
     tile.tile_k = columns_of(links_, i - 1);
@@ -161,6 +167,18 @@ class ResidentChain {
 
 namespace {
 
+// Of what the last product leaves, and of what is read beside it that is as large.
+int64_t result_bytes(const Link& last) {
+  const te::Program& program = last.program;
+  const te::Tensor& result = program.tensor(last.product.output);
+  int64_t bytes = num_elements(result.shape) * result.type.bytes();
+  for (const te::Tensor& t : program.inputs) {
+    const bool beside = t.name != last.product.match.b->name && t.shape == result.shape;
+    bytes += beside ? num_elements(t.shape) * t.type.bytes() : 0;
+  }
+  return bytes;
+}
+
 // The tiles that begin with `first`, the first product as it is stored.
 void add_tiles(const Chain& chain, const StoredProduct& first, const GroupTask& task, const Construction& base,
                const TargetInfo& target, Candidates& candidates) {
@@ -178,8 +196,7 @@ void add_tiles(const Chain& chain, const StoredProduct& first, const GroupTask& 
   for (const schedule::ChainSegment& s : chain.segments) add(schedule::segment_program(program, s), s.sum);
   add(program, chain.last);
   links[0]->product = first.product;
-  const te::Tensor& result = program.tensor(links.back()->product.output);
-  problem.result_bytes = ceil_div(num_elements(result.shape) * result.type.bytes(), problem.m * problem.n);
+  problem.result_bytes = ceil_div(result_bytes(*links.back()), problem.m * problem.n);
   TargetInfo rest = target;
   rest.levels.front().capacity_bytes -= ResidentChain::operand_bytes(links);
   for (const ThreadBlockTile& tile : row_tiles(problem, rest)) {

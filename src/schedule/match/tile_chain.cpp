@@ -167,7 +167,7 @@ std::string why_link_declined(const te::Program& program, const ChainSegment& be
   return fits ? "" : fmt::format("{} multiplies other than the rows of {} one by one", sum, before.output());
 }
 
-// Why `sum` is no product of 16-bit matrices, its columns no more than a warp holds.
+// Why `sum` is no product of 16-bit matrices.
 std::string why_one_product_declined(const te::Program& program, const std::string& sum) {
   const Contraction m = *match_contraction(*program.find_compute(sum));
   const bool halves = m.a.type().is_half() && m.a.type() == m.b.type();
@@ -175,8 +175,7 @@ std::string why_one_product_declined(const te::Program& program, const std::stri
   if (m.condition || m.a_uses_column || !m.batch.empty()) return sum + " is no product of two matrices";
   int64_t rows = 1;
   for (const te::Axis& r : m.rows) rows *= r.extent;
-  if (rows < kMinLines || m.column.extent < kMinLines) return sum + " is no product of matrices but of vectors";
-  return m.column.extent > kMaxResidentColumns ? sum + " has more columns than a warp holds" : "";
+  return rows < kMinLines || m.column.extent < kMinLines ? sum + " is no product of matrices but of vectors" : "";
 }
 
 // Shared memory of the smallest tile: all second operands but the first, and two k-blocks of the first product.
@@ -203,6 +202,8 @@ std::string why_products_declined(const Chain& chain, const TargetInfo& target) 
     const std::string& next = i + 1 < chain.segments.size() ? chain.segments[i + 1].sum : chain.last;
     if (std::string reason = why_one_product_declined(chain.program, segment.sum); !reason.empty()) return reason;
     if (std::string reason = why_link_declined(chain.program, segment, next); !reason.empty()) return reason;
+    if (chain.program.tensor(segment.output()).shape.back() > kMaxResidentColumns)
+      return segment.sum + " has more columns than a warp holds";
   }
   if (std::string reason = why_one_product_declined(chain.program, chain.last); !reason.empty()) return reason;
   const bool fits = resident_bytes(chain) <= target.levels.front().capacity_bytes;

@@ -13,7 +13,7 @@ std::string why_tile_declined(const Chain& chain, const TargetInfo& target);
 
 /// Whether all that stands between the products of `chain` is computed point by point.
 bool is_products(const Chain& chain);
-/// Columns of one of them: at most.
+/// Columns of each of them but the last: at most.
 inline constexpr int64_t kMaxResidentColumns = 256;
 
 /// The stage that is the maximum of the rows between the two products; empty when there is none.

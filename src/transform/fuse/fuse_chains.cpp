@@ -3,8 +3,9 @@
 // Attention without a tensor of all scores.
 //
 // Decided by bytes: between groups a value is written to and read from the level that holds all of it; inside one, from
-// the level that holds a block. What blocks compute twice (halos) counts as time at the peak rate. On GPUs, whatever
-// fits the memory of a tile saves two kernels and their traffic.
+// the level that holds a block. What blocks compute twice (halos) counts as time at the peak rate. On GPUs, attention
+// that fits the memory of a tile saves two kernels and their traffic; of products one after the other the times as one
+// kernel and as one for each are compared.
 //
 // There a reduction that alone reads a contraction's rows belongs to its group, too, where that saves more than the
 // products that it costs: rows of a part do not fill tiles, or parts are too few for all SMs. On CPUs where reading the
@@ -19,6 +20,7 @@
 #include "schedule/match/tile_chain.h"
 #include "support/join.h"
 #include "support/math.h"
+#include "te/reads.h"
 #include "transform/fuse/cluster_order.h"
 #include "transform/fuse/clusters.h"
 #include "transform/fuse/group_program.h"
@@ -159,12 +161,61 @@ std::optional<BlockCosts> cheapest_blocks(const schedule::Chain& chain, const Bl
   return best;
 }
 
+// Of kernels on GPUs, in ns: products, bytes from and to memory, and their start.
+double kernel_ns(double products, double bytes, const TargetInfo& target) {
+  constexpr double kStartCycles = 1700;  // of a kernel behind another one
+  const double units = std::max(1, target.compute_units);
+  const double multiplied = products / (kMatrixProducts * units), moved = bytes / (kMemoryBytes * units);
+  const double all = std::max(multiplied, moved) + kExposedTraffic * std::min(multiplied, moved) + kStartCycles;
+  return all / kCyclesPerNs;
+}
+
+// Of all that `program` reads and leaves, each element once.
+double io_bytes(const te::Program& program) {
+  int64_t bytes = 0;
+  const auto add = [&](const te::Tensor& t) { bytes += num_elements(t.shape) * t.type.bytes(); };
+  for (const te::Tensor& t : program.inputs) add(t);
+  for (const std::string& name : program.outputs) add(program.tensor(name));
+  return static_cast<double>(bytes);
+}
+
+// Whether the products of `chain`, one after the other, take less time in one kernel of a GPU than each in its own:
+// what passes between them does not pass through memory then.
+RuleResult pays_as_products(const schedule::Chain& chain, const TargetInfo& target, Numbers& compared) {
+  double apart_ns = 0, products = 0, bytes = 0;
+  const auto add = [&](const te::Program& segment, const std::string& sum) {
+    const schedule::Contraction match = *schedule::match_contraction(*segment.find_compute(sum));
+    const double own = schedule::count_products(match), moved = io_bytes(segment);
+    apart_ns += kernel_ns(own, moved, target);
+    products += own, bytes += moved;
+  };
+  for (const schedule::ChainSegment& s : chain.segments) add(schedule::segment_program(chain.program, s), s.sum);
+  te::Program last = chain.program;
+  std::erase_if(last.computes, [&](const te::Compute& c) { return chain.contains(c.name()); });
+  last.inputs.push_back(chain.program.tensor(chain.segments.back().output()));
+  std::erase_if(last.inputs, [&](const te::Tensor& t) {
+    return std::ranges::none_of(last.computes, [&](const te::Compute& c) { return te::count_reads(c, t.name) > 0; });
+  });
+  add(last, chain.last);
+  const auto between = static_cast<double>(schedule::bytes_between(chain, chain.program));
+  const double together_ns = kernel_ns(products, bytes - 2 * between, target);
+  compared = {{"apart_ns", apart_ns}, {"together_ns", together_ns}, {"between_bytes", between}};
+  if (together_ns < apart_ns) return kChainRule;
+  return because(kChainRule, "one kernel takes no less time than one for each product");
+}
+
 // Whether `chain` in blocks that L2 holds takes less time than with all that passes between its segments in memory.
 // Where each segment costs a launch, it always does. What is compared is left in `compared`.
-RuleResult pays(const schedule::Chain& chain, const TargetInfo& target, Numbers& compared) {
+RuleResult pays(const schedule::Chain& chain, const TransformContext& context, Numbers& compared) {
+  const TargetInfo& target = context.target;
   if (target.kind == DeviceKind::kCuda) {
     if (const std::string reason = schedule::why_tile_declined(chain, target); !reason.empty())
       return because(kChainRule, "{}", reason);
+    if (schedule::is_products(chain)) {
+      if (context.variant == kProductsApart)
+        return because(kChainRule, "the products were measured to be faster apart");
+      return pays_as_products(chain, target, compared);
+    }
     compared = {{"between_bytes", static_cast<double>(schedule::bytes_between(chain, chain.program))}};
     return Rule(kChainRule);
   }
@@ -395,7 +446,7 @@ class ChainFuser {
     }
     schedule::Schedule inlined;
     const Result<schedule::Chain> match = schedule::match_chain(schedule::inline_chain(inlined, program));
-    return match.ok() ? transform::pays(*match, context_.target, compared) : no_match(match.reason());
+    return match.ok() ? transform::pays(*match, context_, compared) : no_match(match.reason());
   }
 
   const Graph& graph_;

@@ -57,10 +57,10 @@ def parse_arguments():
 
 def variants(case, args):
     """{mechanism: artefact} with ALL for none left out, None where it runs as ALL does; {mechanism: why it failed}."""
-    model, base, failed = case.model, [], {}
+    model, base, failed = case.model, list(case.compile_flags), {}
     if options.on_gpu(args):
-        model = edges.channels_last(edges.with_type(case.model, args.dtype))
-        base = ["--target", args.target, "--dtype", args.dtype]
+        _, model = edges.models(case, args.dtype)
+        base += ["--target", args.target, "--dtype", args.dtype]
     made = {ALL: artefacts.compile_model(args.tools, model, base)[0]}
     for index, (name, flags) in enumerate(args.mechanisms.items()):
         try:
@@ -80,7 +80,7 @@ def row(case, threads, call, args):
         tolerance, cores = rounds.TOLERANCE, rounds.available_cores(threads)
         if options.on_gpu(args):
             tolerance, cores = gpu_engines.TOLERANCE[args.dtype], rounds.every_core()
-            common.update(model=str(edges.channels_last(case.model)), dtype=args.dtype, device="cuda")
+            common.update(model=str(edges.models(case, args.dtype)[0]), dtype=args.dtype, device="cuda")
         jobs = [rounds.labelled(common, engines.OURS, name, artefact=str(path)) for name, path in made.items() if path]
         measured = rounds.measure(jobs, cores, args.protocol, reference=ALL, tolerance=tolerance,
                                   pool=args.pool if options.on_gpu(args) else None)

@@ -77,6 +77,12 @@ def with_type(path, dtype):
     return _save(document, path, "." + dtype)
 
 
+def models(case, dtype):
+    """(the peers' model, Tilewright's) of a case on a GPU. Modules of torch's take images as they were exported with."""
+    last = (lambda model: pathlib.Path(model)) if case.own_module else channels_last
+    return last(case.model), last(with_type(case.model, dtype))
+
+
 def _save(document, path, suffix):
     path = pathlib.Path(path)
     out = path.with_name(path.stem + suffix + ".onnx")

@@ -14,6 +14,7 @@ import numpy as np
 
 from . import edges
 from .engines import feeds_of
+from .medians import Tolerance
 
 INPUT_SETS = 3
 LARGE_BYTES = 1 << 28  # of inputs, which no cache of a GPU holds: their place in memory is one
@@ -106,6 +107,26 @@ class Calls:
         return times
 
 
+def on_device(job):
+    return Replays() if job["device"] == "cuda" else Calls()
+
+
+class Empty:
+    """A kernel that does nothing: what a replay takes at least. It is no peer and has no outputs."""
+    module = "torch"
+
+    def __init__(self, job):
+        import torch
+        self.version, self._device = torch.__version__, on_device(job)
+        self._run, _ = self._device.capture((lambda: torch.cuda._sleep(0)) if job["device"] == "cuda" else (lambda: None))
+
+    def measure(self, request):
+        return timed_rows(lambda index, count: self._device.times(self._run, count), request, 1)
+
+    def outputs(self):
+        return []
+
+
 class Torch:
     """A torch module over torch's tensors; subclasses say what runs it."""
     module = "torch"
@@ -119,11 +140,12 @@ class Torch:
         torch.set_grad_enabled(False)  # for the life of this process: it does nothing else
         dtype = {"f32": torch.float32, "f16": torch.float16}[self.dtype or job["dtype"]]
         sets = input_sets(job)
-        module, _ = torch_model.load(dict(job, torch=None, fold=True, dtype=self.dtype or job["dtype"]), sets[0])
+        torch_module = job["torch"] if job.get("own_module") else None
+        module, _ = torch_model.load(dict(job, torch=torch_module, fold=True, dtype=self.dtype or job["dtype"]), sets[0])
         module = self._placed(torch, module.eval(), dtype, job["device"])
         function = self.prepare(torch, module)
         self._kept = [function]  # a graph reads weights and inputs where they lie, and does not keep them
-        self._device = Replays() if job["device"] == "cuda" else Calls()
+        self._device = on_device(job)
         self._runs = []
         for feeds in sets:
             tensors = [self._tensor(torch, feeds[name], dtype, job["device"]) for name in feeds]
@@ -238,12 +260,14 @@ class Tilewright:
 
 ENGINES = {"tilewright": Tilewright, "eager": Torch, "inductor": Inductor, "frozen": Frozen, "max-autotune": MaxAutotune,
            "xla": Xla}
-REFERENCE = "reference"
-LOADERS = dict(ENGINES, **{REFERENCE: Reference})
+REFERENCE, EMPTY = "reference", "empty"
+LOADERS = dict(ENGINES, **{REFERENCE: Reference, EMPTY: Empty})
 # Largest difference from the reference, relative to the largest value of an output. A wrong kernel gives one of about 1.
 # Layers one after another enlarge what is rounded, and the largest of many outputs is far out: torch's own f16 kernels
 # differ by .05 on MobileNet-V2, by .1 on ResNet-50 of 32 images. So peers tell what a model does to f16.
-TOLERANCE = {"f32": (2e-3, 2e-3), "f16": (0.02, 0.15)}
+TOLERANCE = {"f32": Tolerance(2e-3, 2e-3), "f16": Tolerance(0.02, 0.15)}
+# Of torch's own modules: twice what torch's f16 differs by, and a unit of f16's last place of the largest value at least.
+MODULE_TOLERANCE = {"f32": Tolerance(2e-3, 2e-3), "f16": Tolerance(2**-10, 0.15, "eager")}
 
 
 def environment(device):

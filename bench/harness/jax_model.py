@@ -9,9 +9,13 @@ from . import onnx_folding
 
 
 def convert(path, input_names, dtype):
-    """(function of (weights, *inputs) -> outputs, weights). Floats are of `dtype`; operators without a row: KeyError."""
+    """(function of (weights, *inputs) -> outputs, weights). Floats are of `dtype`. NotImplementedError names the
+    operators without a row."""
     graph = onnx_folding.fold_batch_norms(onnx_folding.fold_constants(onnx.load(path))).graph
     constants = {t.name: np.array(numpy_helper.to_array(t)) for t in graph.initializer}
+    missing = sorted({node.op_type for node in graph.node} - set(ROWS))
+    if missing:
+        raise NotImplementedError(f"not run: this graph's {', '.join(missing)} is not written in JAX here")
     nodes = []
     for node in graph.node:
         attributes = {a.name: helper.get_attribute_value(a) for a in node.attribute}
@@ -22,7 +26,8 @@ def convert(path, input_names, dtype):
     def function(weights, *inputs):
         values = dict(weights, **dict(zip(input_names, inputs)))
         for row, node, attributes in nodes:
-            values[node.output[0]] = row(Context(node, attributes, values, constants, dtype))
+            result = row(Context(node, attributes, values, constants, dtype))
+            values.update(zip(node.output, result if isinstance(result, tuple) else (result,)))
         return [values[name] for name in outputs]
     return function, weights
 
@@ -184,6 +189,34 @@ def unsqueeze(c):
     return jnp.expand_dims(c(0), tuple(c.const(1).tolist()))
 
 
+def split(c):
+    import jax.numpy as jnp
+    sizes = c.const(1)
+    parts = len(c.node.output) if sizes is None else np.cumsum(sizes)[:-1].tolist()
+    return tuple(jnp.split(c(0), parts, c.a.get("axis", 0)))
+
+
+def expand(c):
+    import jax.numpy as jnp
+    return jnp.broadcast_to(c(0), np.broadcast_shapes(c(0).shape, tuple(c.const(1).tolist())))
+
+
+def cast(c):
+    """Floats to the function's own type."""
+    kind = helper.tensor_dtype_to_np_dtype(c.a["to"])
+    return c(0).astype(c.dtype if kind.kind == "f" else kind)
+
+
+def gelu(c):
+    import jax
+    return jax.nn.gelu(c(0), approximate=c.a.get("approximate") == b"tanh")
+
+
+def argmax(c):
+    import jax.numpy as jnp
+    return jnp.argmax(c(0), c.a.get("axis", 0), keepdims=bool(c.a.get("keepdims", 1)))
+
+
 def concat(c):
     import jax.numpy as jnp
     return jnp.concatenate([c(i) for i in range(len(c.node.input))], c.a["axis"])
@@ -199,7 +232,9 @@ ROWS = {
     "Gather": lambda c: c(0).take(c(1), axis=c.a.get("axis", 0)),
     "BatchNormalization": batch_norm, "HardSigmoid": hard_sigmoid, "Pad": pad,
     "Squeeze": lambda c: c(0).squeeze(tuple(c.const(1).tolist())),
-    "Unsqueeze": unsqueeze, "Concat": concat, "Cast": lambda c: c(0).astype(c.dtype),
+    "Unsqueeze": unsqueeze, "Concat": concat, "Cast": cast, "Split": split,
+    "Expand": expand, "Gelu": gelu, "ArgMax": argmax, "Equal": numpy_call("equal"), "Neg": numpy_call("negative"),
+    "Reciprocal": numpy_call("reciprocal"),
     "ReduceMean": reduction("mean"), "ReduceSum": reduction("sum"), "ReduceMax": reduction("max"),
     "MatMul": numpy_call("matmul"), "Add": numpy_call("add"), "Sub": numpy_call("subtract"),
     "Mul": numpy_call("multiply"), "Div": numpy_call("divide"), "Sqrt": numpy_call("sqrt"), "Exp": numpy_call("exp"),

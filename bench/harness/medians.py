@@ -1,10 +1,19 @@
 """Medians, best deciles, bootstrap bounds and geometric means."""
 import math
+import typing
 
 import numpy as np
 
 RESAMPLES = 2000
 COMPARED = 1 << 18  # elements at a time: what they become in f64 stays in a cache
+
+
+class Tolerance(typing.NamedTuple):
+    """How far an engine may be from the reference: twice as far as `peer`, or as the nearest peer where that is None or
+    not there, but `low` at least and `high` at most; `peer` itself `high`. In parts of the largest value."""
+    low: float
+    high: float
+    peer: str | None = None
 
 
 def best_decile(values):

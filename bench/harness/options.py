@@ -41,6 +41,10 @@ def add_suite_arguments(p):
                    help="on a GPU: of inputs, outputs and weights, for all engines")
     p.add_argument("--batch", type=int, help="of networks (default 1)")
     p.add_argument("--seed", type=int, default=0, help="of weights, inputs, drawn shapes: another seed, another suite")
+    p.add_argument("--small", action="store_true", help="small sizes of pairs and transformers: to try them, not for claims")
+    p.add_argument("--exporter", choices=["torchscript", "dynamo"], default="torchscript",
+                   help="of torch's, which writes the models of transformers (opset 17; 20)")
+    p.add_argument("--keep-models", action="store_true", help="those of transformers stay in OUT/models: 40 GB in all")
     p.add_argument("--only", default="", help="cases whose name has one of these parts, comma separated")
     p.add_argument("--rounds", type=int, default=30)
     p.add_argument("--quick", action="store_true",
@@ -58,7 +62,7 @@ def prepare(args):
         raise SystemExit("--dtype f16 is for GPUs: the CPU's engines are compared in f32")
     only = tuple(part for part in args.only.split(",") if part)
     return artefacts.find_tools(args.tilewright), protocol, Options(
-        args.out / "models", args.seed, args.batch, only, on_gpu(args))
+        args.out / "models", args.seed, args.batch, only, on_gpu(args), args.small, args.exporter, args.keep_models)
 
 
 def call_model(args, chosen):

@@ -19,7 +19,7 @@ from . import engines, gpu_engines, medians
 
 BENCH = pathlib.Path(__file__).resolve().parent.parent
 # A wrong engine's time does not count. Winograd and different orders of summation stay far below this.
-TOLERANCE = 2e-3, 2e-3  # at least and at most: see allowed()
+TOLERANCE = medians.Tolerance(2e-3, 2e-3)
 PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
 
@@ -155,17 +155,19 @@ def start_workers(jobs, cores, protocol, pool):
 
 
 def allowed(name, differences, tolerance):
-    """How far an engine may be from the reference: twice as far as the nearest peer, within the tolerance's bounds."""
-    low, high = tolerance
-    peers = [far for other, far in differences.items() if other != name and not engines.is_ours(other)]
-    return min(high, max(low, 2 * min(peers, default=high)))
+    """How far this engine may be from the reference (medians.Tolerance)."""
+    if name == tolerance.peer:
+        return tolerance.high
+    peers = {other: far for other, far in differences.items() if other != name and not engines.is_ours(other)}
+    far = peers.get(tolerance.peer, min(peers.values(), default=tolerance.high))
+    return min(tolerance.high, max(tolerance.low, 2 * far))
 
 
 def refuse_wrong(workers, failed, reference_label, tolerance=TOLERANCE):
     """Takes out workers whose outputs differ from the reference's; returns the differences."""
     reference = workers.get(reference_label)
     differences = {name: medians.largest_difference(worker.outputs, reference.outputs)
-                   for name, worker in workers.items() if reference}
+                   for name, worker in workers.items() if reference and name != gpu_engines.EMPTY}
     peers = {name: far for name, far in differences.items() if name != reference_label}
     for name in differences:
         if not differences[name] <= allowed(name, peers, tolerance):
@@ -175,7 +177,8 @@ def refuse_wrong(workers, failed, reference_label, tolerance=TOLERANCE):
 
 
 def measure(jobs, cores, protocol, progress=lambda text: None, reference=engines.REFERENCE, tolerance=TOLERANCE, pool=None):
-    """Runs the rounds of jobs with different labels. A job labelled gpu_engines.REFERENCE is compared with, not measured.
+    """Runs the rounds of jobs with different labels. A job labelled gpu_engines.REFERENCE is compared with, not measured;
+    one labelled gpu_engines.EMPTY is measured, not compared.
 
     Processes come from the pool, else from one that ends here. Returns {"engines": {label: facts, difference, rounds},
     "failed": {label: reason}}.
@@ -214,7 +217,7 @@ def every_core():
 def job(case, artefact, threads, library, folder, call=None):
     """What a worker is told, less engine and label; `call` is the one-element model's (case, artefact)."""
     common = {"model": str(case.model), "artefact": str(artefact), "feeds": str(case.feeds), "threads": threads,
-              "torch": case.torch, "library": str(library), "folder": str(folder)}
+              "torch": case.torch, "own_module": case.own_module, "library": str(library), "folder": str(folder)}
     if call:
         common["call"] = {"model": str(call[0].model), "artefact": str(call[1]), "feeds": str(call[0].feeds),
                           "torch": None}

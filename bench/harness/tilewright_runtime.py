@@ -7,7 +7,7 @@ import os
 
 import numpy as np
 
-API_VERSION = 3
+API_VERSION = 4
 CPU, CUDA = 1, 2  # kDLCPU, kDLCUDA
 _KINDS = {"i": 0, "u": 1, "f": 2, "b": 6}  # DLPack type codes by numpy kind
 _BOOL = 6
@@ -70,6 +70,13 @@ _FUNCTIONS = [  # in the order of TwApi: name, result, arguments
     ("read_buffer", _P, [_P, c.c_int32, _P, c.c_size_t]),
     ("model_target", c.c_char_p, [_P]),
     ("measure_entry", _P, [_P, c.c_int32, c.POINTER(Tensor), c.POINTER(Tensor), c.POINTER(c.c_uint64), c.c_size_t]),
+    ("state_count", c.c_int32, [_P]),
+    ("state_info", _P, [_P, c.c_int32, c.POINTER(TensorInfo)]),
+    ("state_create", _P, [_P, c.POINTER(Options), c.POINTER(_P)]),
+    ("state_free", None, [_P]),
+    ("context_state", _P, [_P, c.POINTER(_P)]),
+    ("state_get", _P, [_P, c.c_int32, c.POINTER(Tensor)]),
+    ("state_set", _P, [_P, c.c_int32, c.POINTER(Tensor)]),
 ]
 
 
@@ -132,9 +139,22 @@ class Model:
         kind = DataType(_KINDS[array.dtype.kind], array.dtype.itemsize * 8, 1)
         return Tensor(array.ctypes.data, Device(CPU, 0), array.ndim, kind, shape, None, 0)
 
+    def _set_states(self, feeds):
+        """What the artefact keeps begins with the feeds of that name."""
+        infos = self._infos(self.api.state_count(self._model),
+                            lambda model, entry, index, info: self.api.state_info(model, index, info))
+        state = _P()
+        self._check(self.api.context_state(self._context, c.byref(state)))
+        for index, (name, dtype, shape) in enumerate(infos):
+            array = aligned_empty(shape, dtype)
+            array[...] = feeds[name]
+            self._check(self.api.state_set(state, index, c.byref(self._tensor(array))))
+        self.api.state_free(state)
+
     def bind(self, feeds):
         """Inputs by name; outputs are allocated here once."""
         self._kept, inputs, outputs = [], [], []
+        self._set_states(feeds)
         for name, dtype, shape in self._infos(self.api.input_count(self._model), self.api.input_info):
             array = aligned_empty(shape, dtype)
             array[...] = feeds[name]
@@ -149,6 +169,7 @@ class Model:
     def bind_sets(self, sets, device):
         """Several inputs, each in a place of its own, and one place for the outputs; "cuda": in the GPU's memory."""
         self._kept, self._sets = [], []
+        self._set_states(sets[0])
         for feeds in sets:
             tensors = []
             for name, dtype, shape in self._infos(self.api.input_count(self._model), self.api.input_info):

@@ -1,4 +1,4 @@
-"""Models for torch: a torchvision constructor with its seed, or an ONNX graph as a torch.fx graph."""
+"""Models for torch: a module by its specification (suites/torch_modules.py), or an ONNX graph as a torch.fx graph."""
 import operator
 
 import numpy as np
@@ -11,12 +11,12 @@ from . import onnx_folding
 
 
 def load(job, feeds):
-    """(module, inputs) of a job. {"torch": {"constructor": NAME, "seed": N}} makes torchvision's own module. With "fold"
-    batch norms of an ONNX graph are folded beforehand."""
+    """(module, inputs) of a job. Where it has a specification, "torch", that module. With "fold" batch norms of an ONNX graph
+    are folded beforehand."""
     inputs = [torch.from_numpy(np.ascontiguousarray(feeds[name])) for name in feeds]
     if job.get("torch"):
-        from suites import torchvision_models
-        return torchvision_models.build(job["torch"]), inputs
+        from suites import torch_modules
+        return torch_modules.build(job["torch"]), inputs
     return convert(job["model"], list(feeds), job.get("dtype", "f32"), job.get("fold", False)), inputs
 
 

@@ -11,12 +11,16 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 @dataclasses.dataclass
 class Options:
     """Of a suite: where models go, the seed, the batch (None: the suite's own), names to keep (empty: all), whether a GPU is
-    measured."""
+    measured, whether sizes are small (of suites that have such), which of torch's exporters writes models, whether those of a
+    suite of many GB stay."""
     folder: pathlib.Path
     seed: int = 0
     batch: int | None = None
     only: tuple = ()
     on_gpu: bool = False
+    small: bool = False
+    exporter: str = "torchscript"
+    keep_models: bool = False
 
     def keeps(self, name):
         return not self.only or any(part in name for part in self.only)
@@ -24,7 +28,9 @@ class Options:
 
 @dataclasses.dataclass
 class Case:
-    """One model: an ONNX file with its inputs in an .npz, beside it where feeds_file says nothing else."""
+    """One model: an ONNX file with its inputs in an .npz, beside it where feeds_file says nothing else. `torch` names the
+    module that it was exported from: torch on a CPU runs that, and with own_module on a GPU, too. `compile_flags` belong to
+    the model, as the states that it keeps do."""
     name: str
     model: pathlib.Path
     family: str
@@ -32,6 +38,8 @@ class Case:
     flop: float = 0.0
     torch: dict | None = None
     feeds_file: pathlib.Path | None = None
+    own_module: bool = False
+    compile_flags: tuple = ()
 
     @property
     def feeds(self):

@@ -26,10 +26,11 @@ def shapes_of(model):
 
 
 def convolution(node, a, shapes):
+    """Exporters leave out attributes that have their default, or that the shape of the weights says."""
     x, w, group = shapes[node.input[0]], shapes[node.input[1]], a.get("group", 1)
-    rank = len(a["kernel_shape"])
-    spec = {"op": "conv", "batch": BATCH, "cin": x[1], "cout": w[0], "in": x[2:], "kernel": a["kernel_shape"],
-            "stride": a["strides"], "pad": a["pads"][:rank], "group": group}
+    rank = len(w) - 2
+    spec = {"op": "conv", "batch": BATCH, "cin": x[1], "cout": w[0], "in": x[2:], "kernel": w[2:],
+            "stride": a.get("strides", [1] * rank), "pad": a.get("pads", [0] * rank)[:rank], "group": group}
     return ("depthwise" if group == x[1] else "conv"), spec
 
 

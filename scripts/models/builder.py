@@ -154,9 +154,11 @@ class Builder:
                          dilations=[1, 1], ceil_mode=0)
 
     def gemm(self, x, name, cin, cout):
-        """Fully connected layer as exporters write it: Gemm with transposed, centred weights [cout, cin]."""
+        """Fully connected layer as exporters write it: Gemm with transposed weights [cout, cin], centred unless cin is 1."""
         std = round(math.sqrt(1.0 / (cin * self.moments[x][1])), 8)
-        inputs = [x, self.filters(f"{name}.weight", (cout, cin), std, (1,)), self.normal(f"{name}.bias", (cout,), 0.1)]
+        weight, shape = f"{name}.weight", (cout, cin)
+        weight = self.filters(weight, shape, std, (1,)) if cin > 1 else self.normal(weight, shape, std)
+        inputs = [x, weight, self.normal(f"{name}.bias", (cout,), 0.1)]
         return self.node("Gemm", inputs, moments=(0.0, 1.0), alpha=1.0, beta=1.0, transB=1)
 
     # --- result -----------------------------------------------------------------------------------------------

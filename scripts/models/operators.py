@@ -6,6 +6,8 @@
       "reduced": [kind, [axis, ..]], one of REDUCTIONS of the result
   {"op": "matmul", "shape": [.., m, k], "n": n}               y[.., m, n] = x w, w a weight [k, n]; "bias", "activation",
       "reduced"
+  {"op": "chain", "stages": [{..}, ..]}                       convolutions, or products as {"op": "matmul", "n": n} with
+      "shape" at the first one; each reads what the one before it gives, has a bias and is followed by Relu
   {"op": "batch_matmul", "shape": [.., m, k], "n": n}         w is an input [.., k, n]
   {"op": "matmul_of_itself", "kind": "gram", "shape": [.., m, k]}   one of OF_ITSELF: square x x (m = k), gram x x^T,
       covariance x^T x, attention softmax(x x^T / sqrt k) x, residual x x + x (m = k)
@@ -60,7 +62,21 @@ def flop(spec):
         return 2 * each * math.prod(sides) * spec.get("repeat", 1)
     if spec["op"] in ("matmul", "batch_matmul"):
         return 2 * math.prod(spec["shape"]) * spec["n"]
-    return 0
+    return sum(map(flop, stages(spec))) if spec["op"] == "chain" else 0
+
+
+def stages(spec):
+    """The specifications of a chain's stages, each with the shape that it reads."""
+    batch, result = spec.get("batch", 1), []
+    for stage in spec["stages"]:
+        given = dict(stage, bias=True, activation="Relu")
+        if stage["op"] == "conv":
+            before = {"cin": result[-1]["cout"], "in": geometry(result[-1])[3]} if result else {}
+            result.append(dict(before, batch=batch, **given))
+        else:
+            before = {"shape": [*result[-1]["shape"][:-1], result[-1]["n"]]} if result else {}
+            result.append(dict(before, **given))
+    return result
 
 
 def _plain_input(b, name, shape):
@@ -127,6 +143,19 @@ def matmul(b, spec):
     if spec.get("bias"):
         y = b.node("Add", [y, b.normal("bias", (spec["n"],), 0.1)])
     return _finish(b, *_reduced(b, _activated(b, y, spec.get("activation")), spec, [*outer, spec["n"]]))
+
+
+def chain(b, spec):
+    *_, last = listed = stages(spec)
+    is_conv = last["op"] == "conv"
+    x = _plain_input(b, "x", [spec["batch"], listed[0]["cin"], *listed[0]["in"]] if is_conv else listed[0]["shape"])
+    for index, stage in enumerate(listed):
+        if is_conv:
+            x = _conv_node(b, x, stage, index)
+        else:
+            x = b.relu(b.gemm(x, f"gemm{index}", stage["shape"][-1], stage["n"]))
+    shape = [spec["batch"], last["cout"], *geometry(last)[3]] if is_conv else [*last["shape"][:-1], last["n"]]
+    return _finish(b, x, shape)
 
 
 def matmul_of_itself(b, spec):
@@ -283,7 +312,7 @@ def outputs(b, spec):
     return b
 
 
-KINDS = {"conv": conv, "matmul": matmul, "batch_matmul": matmul, "matmul_of_itself": matmul_of_itself,
+KINDS = {"conv": conv, "matmul": matmul, "batch_matmul": matmul, "chain": chain, "matmul_of_itself": matmul_of_itself,
          "attention": attention, "conv_of_itself": conv_of_itself, "elementwise": elementwise, "pool": pool,
          "reduce": reduce, "transpose": transpose, "gather": gather, "concat": concat, "resize": resize,
          "outputs": outputs}

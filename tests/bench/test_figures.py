@@ -119,11 +119,23 @@ class WrongEngines(unittest.TestCase):
         self.assertAlmostEqual(differences["bad"], 0.1)
 
     def test_peers_tell_what_a_model_does_to_narrow_floats(self):
-        bounds = (0.02, 0.15)
+        bounds = medians.Tolerance(0.02, 0.15)
         self.assertAlmostEqual(rounds.allowed("tilewright", {"tilewright": 0.3, "eager": 0.03, "xla": 0.05}, bounds), 0.06)
         self.assertAlmostEqual(rounds.allowed("eager", {"tilewright": 0.0, "eager": 0.3}, bounds), 0.15)
         self.assertAlmostEqual(rounds.allowed("tilewright", {"tilewright": 0.0, "eager": 0.001}, bounds), 0.02)
         self.assertAlmostEqual(rounds.allowed("tilewright", {"tilewright": 0.0, "eager": 0.5}, bounds), 0.15)
+        by_eager = medians.Tolerance(0.001, 0.15, "eager")
+        far = {"tilewright": 0.004, "eager": 0.003, "xla": 0.001}
+        self.assertAlmostEqual(rounds.allowed("tilewright", far, by_eager), 0.006)
+        self.assertAlmostEqual(rounds.allowed("eager", far, by_eager), 0.15)
+        self.assertAlmostEqual(rounds.allowed("tilewright", {"tilewright": 0.004, "eager": 0.0}, by_eager), 0.001)
+
+    def test_what_does_nothing_is_not_compared(self):
+        make = lambda *arrays: types.SimpleNamespace(outputs=[np.asarray(a) for a in arrays])
+        workers, failed = {"reference": make([1.0]), "empty": make(), "broken": make()}, {}
+        differences = rounds.refuse_wrong(workers, failed, "reference")
+        self.assertEqual((sorted(workers), list(failed)), (["empty", "reference"], ["broken"]))
+        self.assertNotIn("empty", differences)
 
 
 if __name__ == "__main__":

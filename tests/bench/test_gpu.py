@@ -17,9 +17,10 @@ from onnx.reference import ReferenceEvaluator
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "bench"), str(ROOT / "scripts")]
 import run  # noqa: E402
-from harness import artefacts, edges, gpu_engines, medians, onnx_folding, rounds  # noqa: E402
+from harness import artefacts, edges, gpu_engines, jax_model, medians, onnx_folding, rounds  # noqa: E402
 from models import convnets, operators, transformers  # noqa: E402
 from suites import gpu  # noqa: E402
+from suites.case import Case  # noqa: E402
 
 BUILD = pathlib.Path(os.environ.get("TW_BUILD", ROOT / "build/release"))
 COMMANDS = [p for p in BUILD.glob("**/tilewright") if p.is_file() and os.access(p, os.X_OK)]
@@ -47,6 +48,26 @@ exported (float[2, 3, 7, 7] x) => (float[2, 27] y, float[2, 1, 9] z)
   channel = Gather<axis = 1>(means, second)
   whole = Concat<axis = 0>(rows, one, tail)
   z = Reshape(channel, whole)
+}"""
+
+
+NEWER = """<ir_version: 9, opset_import: ["" : 20]>
+newer (float[2, 6] x) => (float[2, 6] y, int64[2, 6] z)
+<int64[2] sizes = {2, 4}, int64[2] shape = {2, 6}, float half = {0.5}>
+{
+  a, b = Split<axis = 1>(x, sizes)
+  c = Gelu<approximate = "tanh">(a)
+  d = Gelu(b)
+  e = Concat<axis = 1>(c, d)
+  f = Neg(e)
+  g = Sub(half, f)
+  y = Reciprocal(g)
+  first = ArgMax<axis = 1>(x)
+  same = Equal(first, first)
+  as_int = Cast<to = 7>(x)
+  is_one = Cast<to = 7>(same)
+  all = Add(as_int, is_one)
+  z = Expand(all, shape)
 }"""
 
 
@@ -106,8 +127,15 @@ class Models(unittest.TestCase):
         weight = onnx.numpy_helper.from_array(np.ones((4, 3, 3, 1), np.float32), "w")
         value = onnx.helper.make_tensor_value_info
         model = onnx.helper.make_model(onnx.helper.make_graph(
-            [onnx.helper.make_node("Conv", ["x", "w"], ["y"])], "one", [value("x", 1, [1, 3, 7, 7])],
-            [value("y", 1, [1, 4, 5, 7])], [weight]))
+            [onnx.helper.make_node("Identity", ["w"], ["v"]), onnx.helper.make_node("Conv", ["x", "v"], ["y"])], "one",
+            [value("x", 1, [1, 3, 7, 7])], [value("y", 1, [1, 4, 5, 7])], [weight]))
+        path, feeds = self.folder / "one.onnx", {"x": np.random.default_rng(0).standard_normal((1, 3, 7, 7), np.float32)}
+        onnx.save(model, path)
+        np.savez(path.with_suffix(".npz"), **feeds)
+        job = {"model": str(path), "feeds": str(path.with_suffix(".npz")), "dtype": "f32", "device": "cpu"}
+        want = self.outputs(model, feeds)
+        for has, engine in ((HAS_TORCH, gpu_engines.Reference), (HAS_JAX, gpu_engines.Xla)):
+            self.assertLess(medians.largest_difference(engine(job).outputs() if has else want, want), 1e-5)
         [conv] = onnx_folding.fold_constants(model).graph.node
         self.assertEqual([list(a.ints) for a in conv.attribute if a.name == "kernel_shape"], [[3, 1]])
 
@@ -137,6 +165,24 @@ class Models(unittest.TestCase):
         types_ = {v.type.tensor_type.elem_type for v in [*narrow.graph.input, *narrow.graph.output]}
         self.assertEqual(types_, {onnx.TensorProto.FLOAT16})
         self.assertEqual(edges.with_type(path, "f32"), path)
+
+    @unittest.skipUnless(HAS_JAX, "not run: no jax")
+    def test_jax_computes_what_newer_exporters_write(self):
+        model = onnx.parser.parse_model(NEWER)
+        path, feeds = self.folder / "newer.onnx", {"x": np.random.default_rng(0).standard_normal((2, 6), np.float32)}
+        onnx.save(model, path)
+        function, weights = jax_model.convert(path, ["x"], np.float32)
+        want = self.outputs(model, feeds)
+        for got, wanted in zip(function(weights, feeds["x"]), want, strict=True):
+            np.testing.assert_allclose(np.asarray(got), wanted, rtol=1e-4, atol=1e-5)
+            self.assertGreater(np.std(wanted), 0)
+
+    def test_jax_names_all_operators_that_it_lacks(self):
+        path = self.folder / "odd.onnx"
+        onnx.save(onnx.parser.parse_model("""<ir_version: 8, opset_import: ["" : 17]> odd (float[2] x) => (float[2] y)
+            { a = Sinh(x) b = Atan(a) y = Neg(b) }"""), path)
+        with self.assertRaisesRegex(NotImplementedError, "Atan, Sinh is not"):
+            jax_model.convert(path, ["x"], np.float32)
 
     @unittest.skipUnless(HAS_JAX, "not run: no jax")
     def test_jax_computes_what_the_graph_says(self):
@@ -211,12 +257,11 @@ class Models(unittest.TestCase):
     @unittest.skipUnless(HAS_TORCH and COMMANDS, "not run: no torch, or no tilewright command")
     def test_one_case_from_end_to_end(self):
         path = self.resnet()
-        case = types.SimpleNamespace(name="resnet18", family="network", batch=2, flop=0.0, torch=None, model=path,
-                                     feeds=path.with_suffix(".npz"))
+        case = Case("resnet18", path, "network", 2)
         pool, processes = self.enterContext(rounds.Pool()), set()
         for dtype in ("f32", "f16"):
             args = types.SimpleNamespace(pool=pool, tools=artefacts.find_tools(COMMANDS[0]), target="cpu", dtype=dtype,
-                                         compile_flags="--no-measure", engines="tilewright,eager,nosuch",
+                                         compile_flags="--no-measure", engines=["tilewright", "eager", "nosuch"], rates=None,
                                          variants={"unfused": "--disable-pass fuse"},
                                          protocol=rounds.Protocol(3, 0.0, 0.01, 2))
             row = run.compare_on_gpu(case, args, device="cpu")[0]

@@ -91,6 +91,12 @@ class Suites(unittest.TestCase):
             if spec["op"] == "conv":
                 self.assertTrue(all(side >= 1 for side in models.geometry(spec)[3]), spec)
 
+    def test_roller_walk_reads_convolutions_without_attributes(self):
+        node = onnx.helper.make_node("Conv", ["x", "w"], ["y"])
+        family, spec = roller119.convolution(node, {}, {"x": [1, 8, 9, 9], "w": [4, 8, 3, 2]})
+        self.assertEqual((family, spec["kernel"], spec["stride"], spec["pad"]), ("conv", [3, 2], [1, 1], [0, 0]))
+        self.assertEqual(models.geometry(spec)[3], [7, 8])
+
     def test_roller_walk_finds_families_and_shrinks_batches(self):
         found = {family: [] for family in roller119.FAMILIES}
         spec = {"op": "conv", "batch": 16, "cin": 64, "cout": 64, "in": [224, 224], "kernel": [3, 3]}

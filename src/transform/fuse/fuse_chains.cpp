@@ -15,6 +15,7 @@
 #include <optional>
 
 #include "core/model_units.h"
+#include "core/target_features.h"
 #include "expr/affine.h"
 #include "graph/op.h"
 #include "schedule/match/tile_chain.h"
@@ -161,12 +162,13 @@ std::optional<BlockCosts> cheapest_blocks(const schedule::Chain& chain, const Bl
   return best;
 }
 
-// Of kernels on GPUs, in ns: products, bytes from and to memory, and their start.
-double kernel_ns(double products, double bytes, const TargetInfo& target) {
+// Of a kernel on a GPU that multiplies for so many cycles of all units and moves so many bytes from and to memory, in
+// ns: `exposed` is the part of the shorter one that the longer one does not hide.
+double kernel_ns(double cycles, double bytes, double exposed, const TargetInfo& target) {
   constexpr double kStartCycles = 1700;  // of a kernel behind another one
   const double units = std::max(1, target.compute_units);
-  const double multiplied = products / (kMatrixProducts * units), moved = bytes / (kMemoryBytes * units);
-  const double all = std::max(multiplied, moved) + kExposedTraffic * std::min(multiplied, moved) + kStartCycles;
+  const double multiplied = cycles / units, moved = bytes / (kMemoryBytes * units);
+  const double all = std::max(multiplied, moved) + exposed * std::min(multiplied, moved) + kStartCycles;
   return all / kCyclesPerNs;
 }
 
@@ -182,12 +184,14 @@ double io_bytes(const te::Program& program) {
 // Whether the products of `chain`, one after the other, take less time in one kernel of a GPU than each in its own:
 // what passes between them does not pass through memory then.
 RuleResult pays_as_products(const schedule::Chain& chain, const TargetInfo& target, Numbers& compared) {
-  double apart_ns = 0, products = 0, bytes = 0;
+  constexpr double kApartExposed = .3, kTogetherExposed = .6, kWorthIt = .9;
+  const double rate = kMatrixProducts * (has_feature(target, "wgmma") ? 1.5 : 1);
+  double apart_ns = 0, cycles = 0, bytes = 0;
   const auto add = [&](const te::Program& segment, const std::string& sum) {
     const schedule::Contraction match = *schedule::match_contraction(*segment.find_compute(sum));
     const double own = schedule::count_products(match), moved = io_bytes(segment);
-    apart_ns += kernel_ns(own, moved, target);
-    products += own, bytes += moved;
+    apart_ns += kernel_ns(own / rate, moved, kApartExposed, target);
+    cycles += own / (cycles == 0 ? rate : kMatrixProducts), bytes += moved;
   };
   for (const schedule::ChainSegment& s : chain.segments) add(schedule::segment_program(chain.program, s), s.sum);
   te::Program last = chain.program;
@@ -198,10 +202,10 @@ RuleResult pays_as_products(const schedule::Chain& chain, const TargetInfo& targ
   });
   add(last, chain.last);
   const auto between = static_cast<double>(schedule::bytes_between(chain, chain.program));
-  const double together_ns = kernel_ns(products, bytes - 2 * between, target);
+  const double together_ns = kernel_ns(cycles, bytes - 2 * between, kTogetherExposed, target);
   compared = {{"apart_ns", apart_ns}, {"together_ns", together_ns}, {"between_bytes", between}};
-  if (together_ns < apart_ns) return kChainRule;
-  return because(kChainRule, "one kernel takes no less time than one for each product");
+  if (together_ns < kWorthIt * apart_ns) return kChainRule;
+  return because(kChainRule, "one kernel takes hardly less time than one for each product");
 }
 
 // Whether `chain` in blocks that L2 holds takes less time than with all that passes between its segments in memory.

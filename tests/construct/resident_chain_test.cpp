@@ -106,10 +106,12 @@ TEST(ResidentChain, MatricesAtOddShapes) {
                             {130, 0, 1, {72, 40, 24}},
                             {77, 0, 1, {30, 17, 9}, DataType::bf16()},
                             {96, 0, 1, {46, 96, 40}},
-                            {64, 0, 1, {64, 128, 96}}}) {
+                            {64, 0, 1, {64, 128, 96}},
+                            {256, 0, 1, {64, 32, 264}}}) {
     SCOPED_TRACE(fmt::format("{} rows of {}", p.size, fmt::join(p.widths, ", ")));
     const std::vector<std::string> traces = check_products(products(p));
     EXPECT_GT(count_saying(traces, "of 2 products in registers"), 0);
+    EXPECT_GT(count_saying(traces, "of 2 products in shared memory"), 0);
     EXPECT_GT(count_saying(check_products(products(p), "cuda:sm_80"), "of 2 products in registers"), 0);
   }
 }
@@ -117,6 +119,7 @@ TEST(ResidentChain, MatricesAtOddShapes) {
 TEST(ResidentChain, ThreeProducts) {
   const std::vector<std::string> traces = check_products(products({150, 0, 1, {64, 32, 48, 16}}));
   EXPECT_GT(count_saying(traces, "of 3 products in registers"), 0);
+  EXPECT_GT(count_saying(traces, "of 3 products in shared memory"), 0);
 }
 
 TEST(ResidentChain, Convolutions) {

@@ -55,7 +55,6 @@ CudaKernel KernelEmitter::run() {
   // From the first of a warp's threads: the compiler sees that it is the same for all of them.
   if (!swizzled_.empty()) line("const int tw_group = __shfl_sync(0xffffffffu, {} / {}, 0);", thread_, kGroupThreads);
   if (!loops.empty()) set_up_tma(loops);
-  const int64_t ring = shared_;
   line("tw_begin();");
   if (tma_ring_) line("if (threadIdx.x < {}) {{", consumer_threads_);
   if (moves_registers_) {
@@ -72,8 +71,7 @@ CudaKernel KernelEmitter::run() {
     tiles(WarpRole::kProducer);
     line("}} }}");
   }
-  TW_CHECK(kernel_.together == 1 || (tma_ring_ && out_.shared_bytes == ring + once_bytes_),
-           "kernel {}: {} tiles together in a block share more than what TMA brings", kernel_.name, kernel_.together);
+  TW_CHECK(kernel_.together == 1 || tma_ring_, "kernel {}: tiles together, but no TMA", kernel_.name);
   // No tile ends while others of its cluster may write to its memory.
   if (kernel_.cluster > 1) line("tw_cluster_arrive(), tw_cluster_wait();");
   return out_;
@@ -119,6 +117,7 @@ void KernelEmitter::walk(const std::string& type) {
   }
   if (user) fill_once();
   const int64_t before = shared_;
+  per_team_ = user && others > 0;
   if (user && others > 0) {
     skip("tw_team");
     line("if (tw_team == {}) tw_next<{}>(1);", others, 2 * tile_threads_);
@@ -129,10 +128,10 @@ void KernelEmitter::walk(const std::string& type) {
     if (user && out_.shared_bytes > before) meet();
     if (user && others > 0) skip(fmt::format("{}", others));
   });
+  per_team_ = false;
 }
 
 void KernelEmitter::fill_once() {
-  const int64_t before = shared_;
   const std::vector<OnceFilled> found = once_filled(kernel_);
   for (const OnceFilled& once : found) {
     const loop::Buffer& buffer = once.buffer;
@@ -141,7 +140,6 @@ void KernelEmitter::fill_once() {
     kernel_.together > 1 ? nested("if (tw_team == 0) ", fill) : fill();
     filled_once_.insert(buffer.name);
   }
-  once_bytes_ = shared_ - before;
   if (found.empty()) return;
   tma_ring_ ? line("tw_meet<{}>({});", consumer_threads_, kernel_.together > 1 ? 1 + 2 * kernel_.together : 1)
             : line("__syncthreads();");

@@ -194,8 +194,8 @@ class KernelEmitter {
   bool moves_registers_ = false;        // from the producer's warp group to the consumers
   WarpRole role_ = WarpRole::kConsumer;
   std::optional<Ring> tma_ring_;                    // ring of buffers filled by TMA
+  bool per_team_ = false;                           // whether each of the tiles together has buffers of its own
   std::set<std::string> filled_once_;               // buffers that are filled before the first tile
-  int64_t once_bytes_ = 0;                          // of theirs
   VarMap lets_;                                     // indices by their names, in terms of tiles and loops
   const ThreadGroup* group_ = nullptr;              // of the statement at hand
   std::set<std::string> swizzled_;                  // buffers read by wgmma

@@ -38,11 +38,13 @@ int64_t KernelEmitter::alignment_of(const loop::Buffer& buffer) const {
 }
 
 std::string KernelEmitter::share(const loop::Buffer& buffer, int64_t copies) {
-  const int64_t bytes = stride_of(buffer) * buffer.type.bytes() * copies;
+  const int64_t teams = per_team_ ? kernel_.together : 1, unit = alignment_of(buffer);
+  const int64_t bytes = ceil_div(stride_of(buffer) * buffer.type.bytes() * copies, unit) * unit;
   std::string name = fresh();
-  shared_ = ceil_div(shared_, alignment_of(buffer)) * alignment_of(buffer);
-  line("{0}* const {1} = ({0}*)(tw_shared + {2});", cuda_type(buffer.type), name, reserve(bytes));
-  shared_ += bytes;
+  shared_ = ceil_div(shared_, unit) * unit;
+  line("{0}* const {1} = ({0}*)(tw_shared + {2}{3});", cuda_type(buffer.type), name, reserve(teams * bytes),
+       teams > 1 ? fmt::format(" + {} * tw_team", bytes) : "");
+  shared_ += teams * bytes;
   return name;
 }
 

@@ -120,25 +120,33 @@ std::vector<std::string> ProductLoops::tile_output() {
   s_.reorder(y.name(), joined(batch, rows, columns));
   std::vector<std::string> tiles;
   if (!batch.empty()) tiles.push_back(fused(y.name(), batch));
-  const TiledAxis row = split(y.name(), fused(y.name(), rows), tile_.rows);
-  const TiledAxis column = split(y.name(), fused(y.name(), columns), tile_.columns);
+  const std::vector<std::string> both = tile_as_sums(y.name(), fused(y.name(), rows), fused(y.name(), columns), tiles);
+  tiles.insert(tiles.end(), both.begin(), both.end());
+  return tiles;
+}
+
+std::vector<std::string> ProductLoops::tile_as_sums(const std::string& stage, const std::string& rows,
+                                                    const std::string& columns,
+                                                    const std::vector<std::string>& around) {
+  const TiledAxis row = split(stage, rows, tile_.rows), column = split(stage, columns, tile_.columns);
   // Neighbours of a cluster share the columns or the rows.
   const bool columns_first = tile_.row_cluster > 1;
-  tiles.insert(tiles.end(), {columns_first ? column.tile : row.tile, columns_first ? row.tile : column.tile});
-  std::vector<std::string> order = tiles;
+  const std::vector<std::string> tiles = {columns_first ? column.tile : row.tile,
+                                          columns_first ? row.tile : column.tile};
+  std::vector<std::string> order = joined(around, tiles);
   add_threads(row, column, order);
   for (const TiledAxis* tiled : {&row, &column}) {
     for (const auto& [loop, kind] : tiled->factors) {
       if (kind != FactorKind::kThreads) order.push_back(loop);
     }
   }
-  s_.reorder(y.name(), order);
+  s_.reorder(stage, order);
   for (const TiledAxis* tiled : {&row, &column}) {
     for (const auto& [loop, kind] : tiled->factors) {
       const bool vector = kind == FactorKind::kVector || kind == FactorKind::kMatrixVector;
-      kind == FactorKind::kThreads ? s_.threads(y.name(), loop)
-      : vector                     ? s_.vectorize(y.name(), loop)
-                                   : s_.unroll(y.name(), loop);
+      kind == FactorKind::kThreads ? s_.threads(stage, loop)
+      : vector                     ? s_.vectorize(stage, loop)
+                                   : s_.unroll(stage, loop);
     }
   }
   return tiles;

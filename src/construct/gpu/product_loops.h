@@ -28,6 +28,10 @@ class ProductLoops {
   void inline_epilogue();
   /// Splits what comes out into tiles and threads. Returns the loops of tiles: of the batch, of rows, of columns.
   std::vector<std::string> tile_output();
+  /// Splits these loops of `stage` into tiles, inside `around`, and its elements over threads as the sums lie. Returns
+  /// the loops of tiles: of rows, of columns.
+  std::vector<std::string> tile_as_sums(const std::string& stage, const std::string& rows, const std::string& columns,
+                                        const std::vector<std::string>& around = {});
   /// Tiles `stage`, of one axis of rows and one of columns as what comes out, so that warps take lines of its tiles.
   /// Returns the loops of tiles.
   std::vector<std::string> tile_lines(const std::string& stage);

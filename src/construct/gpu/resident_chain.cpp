@@ -1,8 +1,9 @@
 // Back-to-back products on GPUs (Xing et al. 2022, section 3.1.1): a tile computes some rows of the last product, and
 // all columns of each one before. The first product is one of gpu/contraction.cpp: a convolution, too, its operands
 // brought a k-block at a time. Its sums stay in the registers of the warps that made them, are finished there, and are
-// the left operand of the next product where they are (register-resident); the second operands of all products but the
-// first come into shared memory as a whole.
+// the left operand of the next product where they are (register-resident); or they pass through shared memory, in lines
+// that begin in different banks, so that other warps take other columns of them (shared-memory-resident). The second
+// operands of all products but the first come into shared memory as a whole.
 #include "construct/gpu/resident_chain.h"
 
 #include <memory>
@@ -27,6 +28,8 @@ constexpr int64_t kRegisters = 65536, kMaxRegisters = 250;  // of an SM, and of 
 constexpr int64_t kQuarter = 4 * kWarpThreads;  // registers are given to a warp of each of four SM partitions
 constexpr int64_t kMaxSums = 64;                // of the last product that a thread holds at a time
 constexpr int64_t kOtherRegisters = 40;         // beside sums and operands
+constexpr int64_t kReservedBytes = 3072;        // shared memory of a block for barriers and the hardware
+constexpr double kSharedBytes = 128;            // of shared memory, a cycle
 constexpr double kProductCycles = 800;  // of a product of a tile behind the first: its operands wait for its sums
 constexpr int64_t kMaxNeighbours = 8;   // columns of the last product that a thread stores together
 
@@ -44,26 +47,34 @@ std::map<std::string, Layout> operand_layouts(const Chain& chain, const GroupTas
   return layouts;
 }
 
+// Where the rows between the products are.
+enum class Rows : uint8_t { kInRegisters, kInSharedMemory };
+
 class ResidentChain {
  public:
-  ResidentChain(const Links& links, const GemmProblem& problem, const ThreadBlockTile& first, const TargetInfo& target)
-      : links_(links), problem_(problem), target_(target), tiles_{first} {
+  ResidentChain(const Links& links, const GemmProblem& problem, const ThreadBlockTile& first, Rows rows,
+                const TargetInfo& target)
+      : links_(links), problem_(problem), target_(target), rows_(rows), tiles_{first} {
     for (size_t i = 1; i < links.size(); ++i) tiles_.push_back(tile_behind(i));
   }
 
-  // Whether its registers hold the sums of each product beside the operand that they are made of.
+  // Whether its registers hold the sums of each product, and the operand that they are made of where it is there, and
+  // shared memory the rest.
   bool fits() const {
-    const int64_t rows = ThreadBlockTile::extent(tiles_[0].rows), threads = tiles_[0].threads();
-    const int64_t all = round_up(threads * tiles_[0].together + (tiles_[0].tma ? kWarpThreads : 0), kQuarter);
+    const ThreadBlockTile& first = tiles_[0];
+    const int64_t rows = tile_rows(), threads = first.threads();
+    const int64_t all = round_up(threads * first.together + (first.tma ? kWarpThreads : 0), kQuarter);
     const int64_t registers = std::min(kMaxRegisters, kRegisters / all);
     for (size_t i = 0; i < tiles_.size(); ++i) {
       const int64_t sums = rows * ThreadBlockTile::extent(tiles_[i].columns) / threads;
-      const int64_t operand = i == 0 ? 0 : rows * tiles_[i].tile_k / 2 / threads;
+      const int64_t operand = i == 0 || rows_ == Rows::kInSharedMemory ? 0 : rows * tiles_[i].tile_k / 2 / threads;
       if (sums + operand + kOtherRegisters > registers) return false;
     }
-    return rows / 2 < round_up(links_[0]->m, kInstructionRows);
+    return shared_bytes() <= target_.levels.front().capacity_bytes &&
+           rows / 2 < round_up(links_[0]->m, kInstructionRows);
   }
 
+  // Of the second operands of all products but the first.
   static int64_t operand_bytes(const Links& links) {
     int64_t bytes = 0;
     for (size_t i = 1; i < links.size(); ++i) {
@@ -77,13 +88,10 @@ class ResidentChain {
   // once, and of tiles together one multiplies while another is behind its sums.
   double predicted_ns() const {
     const ThreadBlockTile& first = tiles_[0];
-    const int64_t rows = ThreadBlockTile::extent(first.rows), sms = std::max(1, target_.compute_units);
-    const auto tiles = static_cast<double>(ceil_div(ceil_div(links_[0]->m, rows), sms));
+    const int64_t sms = std::max(1, target_.compute_units);
+    const auto tiles = static_cast<double>(ceil_div(ceil_div(links_[0]->m, tile_rows()), sms));
     double behind = 0;
-    for (size_t i = 1; i < links_.size(); ++i) {
-      const auto products = static_cast<double>(rows * tiles_[i].tile_k * ThreadBlockTile::extent(tiles_[i].columns));
-      behind += products / kMatrixProducts + kProductCycles;
-    }
+    for (size_t i = 1; i < links_.size(); ++i) behind += std::max(product_cycles(i), read_cycles(i)) + kProductCycles;
     const double fetched = static_cast<double>(operand_bytes(links_)) / kFetchBytes;
     const bool walks = first.persistent_blocks > 0;
     const double each = behind / (walks ? static_cast<double>(first.together) : 1) + (walks ? 0 : fetched);
@@ -100,7 +108,8 @@ class ResidentChain {
     for (size_t i = links_.size(); i-- > 0;) loops[i]->make_matrices();
     for (size_t i = 0; i + 1 < links_.size(); ++i) s.inline_stage(links_[i]->product.output);
     const std::string& output = links_.back()->product.output;
-    for (size_t i = 1; i < links_.size(); ++i) s.layout(loops[i]->operand(Side::kLeft), rows_layout(i));
+    for (size_t i = 1; i < links_.size() && rows_ == Rows::kInRegisters; ++i)
+      s.layout(loops[i]->operand(Side::kLeft), rows_layout(i));
     std::vector<std::string> tiles = loops.back()->tile_output();
     const std::string columns = tiles.back();  // those of the last product: as many as a warp holds at a time
     tiles.pop_back();
@@ -110,29 +119,64 @@ class ResidentChain {
     s.parallel(output, tiles, walk);
     for (size_t i = links_.size(); i-- > 1;) {
       loops[i]->attach_sums(output, i + 1 == links_.size() ? columns : rows);
-      attach_rows(s, loops[i]->operand(Side::kLeft), i, rows);
+      attach_rows(s, *loops[i - 1], loops[i]->operand(Side::kLeft), i, rows);
     }
     loops[0]->attach_all(output, rows);
     for (size_t i = 1; i < links_.size(); ++i) loops[i]->attach_operand(Side::kRight, output, rows, tiles_[i].tile_k);
     out.predicted_ns = predicted_ns();
-    out.trace = {fmt::format("{}; rows of {} products in registers", loops[0]->describe(), links_.size())};
+    out.trace = {fmt::format("{}; rows of {} products in {}", loops[0]->describe(), links_.size(),
+                             rows_ == Rows::kInRegisters ? "registers" : "shared memory")};
   }
 
  private:
   static constexpr double kFetchBytes = 24;  // bytes a cycle of the second operands
 
   static int64_t columns_of(const Links& links, size_t i) { return round_up(links[i]->n, kMatrixSteps); }
+  int64_t tile_rows() const { return ThreadBlockTile::extent(tiles_[0].rows); }
+  int64_t half() const { return links_[0]->product.match.a.type().bytes(); }
+  int64_t column_tiles(size_t i) const { return ceil_div(links_[i]->n, ThreadBlockTile::extent(tiles_[i].columns)); }
 
-  // Rows as those of the first product, all columns of product `i` in the warp that has the rows, or of the last one
-  // equal shares, one after the other.
+  int64_t shared_bytes() const {
+    const ThreadBlockTile& first = tiles_[0];
+    int64_t bytes = first.stages * first.shared_bytes(half()) + kReservedBytes;
+    bytes += first.columns_stay ? first.columns_bytes(problem_.k, half()) : 0;
+    for (size_t i = 1; i < tiles_.size(); ++i) {
+      const int64_t line = tiles_[i].tile_k * half() + kBankBytes;
+      bytes += column_tiles(i) * ThreadBlockTile::extent(tiles_[i].columns) * line;
+      bytes += rows_ == Rows::kInSharedMemory ? first.together * tile_rows() * line : 0;
+    }
+    return bytes;
+  }
+
+  // Of product `i` of a tile: its instructions, and what each warp reads of both operands.
+  double product_cycles(size_t i) const {
+    const int64_t columns = column_tiles(i) * ThreadBlockTile::extent(tiles_[i].columns);
+    return static_cast<double>(tile_rows() * tiles_[i].tile_k * columns) / kMatrixProducts;
+  }
+  double read_cycles(size_t i) const {
+    const int64_t column_warps = tiles_[i].columns.front().extent;
+    const int64_t row_warps = tiles_[i].threads() / kWarpThreads / column_warps;
+    int64_t lines = row_warps * column_tiles(i) * ThreadBlockTile::extent(tiles_[i].columns);
+    if (rows_ == Rows::kInSharedMemory) lines += (column_warps + 1) * tile_rows();  // written once
+    return static_cast<double>(lines * tiles_[i].tile_k * half()) / kSharedBytes;
+  }
+
+  // In registers: rows as those of the first product, all columns of product `i` in the warp that has the rows. In
+  // shared memory: as many rows for a warp as two instructions have, where there are enough columns. Of the last
+  // product equal shares of columns, one after the other.
   ThreadBlockTile tile_behind(size_t i) const {
-    const bool last = i + 1 == links_.size();
-    const int64_t rows = ThreadBlockTile::extent(tiles_[0].rows) * kWarpThreads / tiles_[0].threads();
-    const int64_t all = columns_of(links_, i), most = last ? kMaxSums * kWarpThreads / rows : all;
+    constexpr int64_t kRows = 2 * kInstructionRows;
+    const bool last = i + 1 == links_.size(), shared = rows_ == Rows::kInSharedMemory;
+    const int64_t warps = tiles_[0].threads() / kWarpThreads;
+    const int64_t row_warps = shared ? std::gcd(warps, std::max<int64_t>(1, tile_rows() / kRows)) : warps;
+    const int64_t rows = tile_rows() / row_warps, column_warps = warps / row_warps;
+    const int64_t all = ceil_div(columns_of(links_, i), column_warps);
+    const int64_t most = last ? kMaxSums * kWarpThreads / rows : all;
     const int64_t eighths = round_up(ceil_div(all, ceil_div(all, most)), kMatrixSteps) / kInstructionColumns;
-    ThreadBlockTile tile = tile_of({1, 1, 1, eighths}, last ? neighbours() : kPair);
-    tile.rows = tiles_[0].rows;
-    tile.tile_k = columns_of(links_, i - 1);
+    ThreadBlockTile tile =
+        tile_of({row_warps, column_warps, rows / kInstructionRows, eighths}, last ? neighbours() : kPair);
+    if (!shared) tile.rows = tiles_[0].rows;
+    tile.tile_k = ThreadBlockTile::extent(tiles_[i - 1].columns);
     return tile;
   }
   // Columns of the last product that a thread stores with one access.
@@ -147,8 +191,16 @@ class ResidentChain {
     const Layout by_rows = tiled(Layout(), 0, round_up(links_[i]->m, ThreadBlockTile::extent(rows)), rows);
     return split(by_rows, rows.size() + 1, step_factors(tiles_[i].tile_k));
   }
-  void attach_rows(schedule::Schedule& s, const std::string& stage, size_t i, const std::string& loop) const {
-    s.compute_at(stage, links_.back()->product.output, loop, loop::Scope::kRegister);
+  // The left operand of product `i`, as the sums of `before` lie over threads.
+  void attach_rows(schedule::Schedule& s, ProductLoops& before, const std::string& stage, size_t i,
+                   const std::string& loop) const {
+    const std::string& output = links_.back()->product.output;
+    if (rows_ == Rows::kInSharedMemory) {
+      s.compute_at(stage, output, loop, loop::Scope::kStack, kBankBytes / half());
+      before.tile_as_sums(stage, "i0", "i1");
+      return;
+    }
+    s.compute_at(stage, output, loop, loop::Scope::kRegister);
     WarpLoops loops;
     size_t dim = 0;
     loops.add_outer(1, dim);
@@ -160,12 +212,9 @@ class ResidentChain {
   const Links& links_;
   const GemmProblem& problem_;
   const TargetInfo& target_;
+  Rows rows_;
   std::vector<ThreadBlockTile> tiles_;
 };
-
-}  // namespace
-
-namespace {
 
 // Of what the last product leaves, and of what is read beside it that is as large.
 int64_t result_bytes(const Link& last) {
@@ -200,11 +249,13 @@ void add_tiles(const Chain& chain, const StoredProduct& first, const GroupTask& 
   TargetInfo rest = target;
   rest.levels.front().capacity_bytes -= ResidentChain::operand_bytes(links);
   for (const ThreadBlockTile& tile : row_tiles(problem, rest)) {
-    const ResidentChain kernel(links, problem, tile, target);
-    if (!kernel.fits()) continue;
-    candidates.push_back(base);
-    candidates.back().constant_layouts.insert(layouts.begin(), layouts.end());
-    kernel.schedule(candidates.back());
+    for (const Rows rows : {Rows::kInRegisters, Rows::kInSharedMemory}) {
+      const ResidentChain kernel(links, problem, tile, rows, target);
+      if (!kernel.fits()) continue;
+      candidates.push_back(base);
+      candidates.back().constant_layouts.insert(layouts.begin(), layouts.end());
+      kernel.schedule(candidates.back());
+    }
   }
 }
 

@@ -184,7 +184,7 @@ double io_bytes(const te::Program& program) {
 // Whether the products of `chain`, one after the other, take less time in one kernel of a GPU than each in its own:
 // what passes between them does not pass through memory then.
 RuleResult pays_as_products(const schedule::Chain& chain, const TargetInfo& target, Numbers& compared) {
-  constexpr double kApartExposed = .3, kTogetherExposed = .6, kWorthIt = .9;
+  constexpr double kApartExposed = .3, kTogetherExposed = .6, kWorthIt = .875;
   const double rate = kMatrixProducts * (has_feature(target, "wgmma") ? 1.5 : 1);
   double apart_ns = 0, cycles = 0, bytes = 0;
   const auto add = [&](const te::Program& segment, const std::string& sum) {

@@ -105,6 +105,8 @@ Result<Candidates> construct_generic(const GroupTask& task, const TargetInfo& ta
 Result<Candidates> construct_gpu_rows(const GroupTask& task, const TargetInfo& target);
 /// A value that leaves beside sums of its columns (gpu/column_sums.cpp).
 Result<Candidates> construct_gpu_sums(const GroupTask& task, const TargetInfo& target);
+/// Rows of few elements for the same devices, each by one thread (gpu/thread_rows.cpp).
+Result<Candidates> construct_thread_rows(const GroupTask& task, const TargetInfo& target);
 /// One reduction that keeps the contiguous axis, for the same devices: depthwise convolutions, poolings
 /// (gpu/columns.cpp).
 Result<Candidates> construct_gpu_columns(const GroupTask& task, const TargetInfo& target);

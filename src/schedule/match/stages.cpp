@@ -229,6 +229,20 @@ Result<RowProgram> row_program(Schedule& s, const te::Program& program) {
   return out;
 }
 
+std::string why_not_by_thread(const RowProgram& rows) {
+  constexpr int64_t kMaxElements = 32, kMaxTerms = 256;  // of a stage in a row: what registers hold, and what they sum
+  if (!rows.statistics.empty()) return "values leave the rows besides";
+  for (const te::Compute& c : rows.program.computes) {
+    int64_t elements = 1;
+    for (size_t d = rows.rows; d < c.axes.size(); ++d) elements *= c.axes[d].extent;
+    if (elements == 0 || te::num_points(c.reduce_axes) == 0) return c.name() + " has no elements";
+    if (elements > kMaxElements || elements * te::num_points(c.reduce_axes) > kMaxTerms)
+      return c.name() + " has more elements of a row, or more terms, than one thread computes";
+    if (c.outputs.size() > 1) return c.name() + " has several outputs";
+  }
+  return "";
+}
+
 bool is_once_a_row(const te::Program& program, const te::Compute& c) {
   bool costly = calls_function(c);
   for (const Expr& body : c.body) {

@@ -53,6 +53,9 @@ struct RowProgram {
 /// where nothing is reduced, or it is none.
 Result<RowProgram> row_program(Schedule& s, const te::Program& program);
 
+/// Why a thread of a GPU does not compute whole rows, all stages of each; empty when it does: they are short.
+std::string why_not_by_thread(const RowProgram& rows);
+
 /// A division or an elementary function of each row that other stages read at every point: it stays a stage.
 bool is_once_a_row(const te::Program& program, const te::Compute& c);
 

@@ -29,6 +29,7 @@ const construct::Constructor kFamilies[] = {
     {"sums", construct::construct_gpu_sums},
     {"columns", construct::construct_gpu_columns},
     {"rows", construct::construct_gpu_rows},
+    {"thread-rows", construct::construct_thread_rows},
     {"transpose", construct::construct_gpu_transpose},
     {"point", construct::construct_point},
     {"cutlass", construct_templates, nullptr, construct::FamilyKind::kJoins},

@@ -18,6 +18,7 @@
 #include "core/target_features.h"
 #include "expr/affine.h"
 #include "graph/op.h"
+#include "schedule/match/stages.h"
 #include "schedule/match/tile_chain.h"
 #include "support/join.h"
 #include "support/math.h"
@@ -185,6 +186,7 @@ double io_bytes(const te::Program& program) {
 // what passes between them does not pass through memory then.
 RuleResult pays_as_products(const schedule::Chain& chain, const TargetInfo& target, Numbers& compared) {
   constexpr double kApartExposed = .3, kTogetherExposed = .6, kWorthIt = .875;
+  constexpr int64_t kTileRows = 64;
   const double rate = kMatrixProducts * (has_feature(target, "wgmma") ? 1.5 : 1);
   double apart_ns = 0, cycles = 0, bytes = 0;
   const auto add = [&](const te::Program& segment, const std::string& sum) {
@@ -202,10 +204,22 @@ RuleResult pays_as_products(const schedule::Chain& chain, const TargetInfo& targ
   });
   add(last, chain.last);
   const auto between = static_cast<double>(schedule::bytes_between(chain, chain.program));
+  // Tiles of whole rows: no split along columns or steps gives idle SMs some of their work.
+  int64_t rows = 1;
+  for (const te::Axis& r : schedule::match_contraction(*chain.program.find_compute(chain.last))->rows) rows *= r.extent;
+  const int64_t tiles = ceil_div(rows, kTileRows), units = std::max(1, target.compute_units);
+  cycles *= static_cast<double>(round_up(tiles, units)) / static_cast<double>(tiles);
   const double together_ns = kernel_ns(cycles, bytes - 2 * between, kTogetherExposed, target);
   compared = {{"apart_ns", apart_ns}, {"together_ns", together_ns}, {"between_bytes", between}};
   if (together_ns < kWorthIt * apart_ns) return kChainRule;
   return because(kChainRule, "one kernel takes hardly less time than one for each product");
+}
+
+// Whether rows are so short that a thread computes all of each.
+bool is_by_thread(const te::Program& program) {
+  schedule::Schedule inlined;
+  const Result<schedule::RowProgram> rows = schedule::row_program(inlined, program);
+  return rows.ok() && schedule::why_not_by_thread(*rows).empty();
 }
 
 // Whether `chain` in blocks that L2 holds takes less time than with all that passes between its segments in memory.
@@ -213,6 +227,7 @@ RuleResult pays_as_products(const schedule::Chain& chain, const TargetInfo& targ
 RuleResult pays(const schedule::Chain& chain, const TransformContext& context, Numbers& compared) {
   const TargetInfo& target = context.target;
   if (target.kind == DeviceKind::kCuda) {
+    if (is_by_thread(chain.program)) return kChainRule;
     if (const std::string reason = schedule::why_tile_declined(chain, target); !reason.empty())
       return because(kChainRule, "{}", reason);
     if (schedule::is_products(chain)) {

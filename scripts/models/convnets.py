@@ -7,7 +7,8 @@ from .builder import Builder
 
 RESNETS = {"resnet18": ([2, 2, 2, 2], False), "resnet50": ([3, 4, 6, 3], True)}
 VGGS = {"vgg16": [2, 2, 3, 3, 3], "vgg19": [2, 2, 4, 4, 4]}
-REPVGGS = {"repvgg_a0": ([2, 4, 14, 1], [48, 96, 192, 1280]), "repvgg_b0": ([4, 6, 16, 1], [64, 128, 256, 1280])}
+REPVGGS = {"repvgg_a0": ([2, 4, 14, 1], [48, 96, 192, 1280]), "repvgg_a1": ([2, 4, 14, 1], [64, 128, 256, 1280]),
+           "repvgg_b0": ([4, 6, 16, 1], [64, 128, 256, 1280])}
 # expansion, channels, blocks, first stride
 MOBILENET_V2 = [(1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2), (6, 96, 3, 1), (6, 160, 3, 2),
                 (6, 320, 1, 1)]

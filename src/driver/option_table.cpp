@@ -8,7 +8,8 @@
 namespace tw::driver {
 namespace {
 
-constexpr std::string_view kCompiling = "compile run bench verify explain";
+constexpr std::string_view kCompiling = "compile run bench verify explain advise";
+constexpr std::string_view kCompilingOnce = "compile run bench verify explain";  // one model, all of its decisions
 
 void set_dtype(const OptionRow& row, const OptionText& text, CompileOptions& options) {
   parse_choice(row, text);
@@ -119,7 +120,7 @@ constexpr Option<CompileOptions> kOptions[] = {
       .kind = OptionKind::kFile,
       .unset = "decisions are made",
       .example = "model.twp",
-      .verbs = kCompiling,
+      .verbs = kCompilingOnce,
       .key = OptionKey::kNoEntry,
       .why = "its decisions stand in the place of those that the other options lead to",
       .help = "Replay the decisions of this plan file"},
@@ -129,7 +130,7 @@ constexpr Option<CompileOptions> kOptions[] = {
                                              .kind = OptionKind::kFolder,
                                              .unset = "nowhere",
                                              .example = "ir",
-                                             .verbs = kCompiling,
+                                             .verbs = kCompilingOnce,
                                              .key = OptionKey::kNoEntry,
                                              .why = "what is dumped has to be made",
                                              .help = "Write the IR after every pass into this folder"}),
@@ -204,7 +205,7 @@ constexpr Option<CompileOptions> kOptions[] = {
                                                               .unset = "a file of the user's state folder",
                                                               .example = "tuning.db",
                                                               .variable = "TILEWRIGHT_DB",
-                                                              .verbs = "compile run bench verify explain db",
+                                                              .verbs = "compile run bench verify explain advise db",
                                                               .key = OptionKey::kPart,
                                                               .help = "Tuning database"}),
     option<&CompileOptions::threads>({.name = "compile-threads",

@@ -8,30 +8,19 @@
 #include "targets/registry.h"
 #include "tilewright/arrays.h"
 #include "tilewright/inputs.h"
+#include "tilewright/latency.h"
 #include "tilewright/load.h"
 #include "tilewright/verb.h"
 
 namespace tw::cli {
 namespace {
 
-double percentile(const std::vector<double>& sorted, double p) {
-  const double at = p / 100.0 * static_cast<double>(sorted.size() - 1);
-  const auto low = static_cast<size_t>(at);
-  const size_t high = std::min(low + 1, sorted.size() - 1);
-  return sorted[low] + (at - static_cast<double>(low)) * (sorted[high] - sorted[low]);
-}
-
-// Runs that are measured in a row: long beside what begins and ends a row (on a GPU copies from and to the host), short
-// beside the measured time.
-constexpr double kRowMs = 50;
-constexpr size_t kMaxRow = 100;
-
 std::vector<double> measure(artefact::Session& session, const VerbOptions& options) {
   const double warm_until = now_seconds() + options.warm_up_ms / 1e3;
   double last_ms = 0;
   do last_ms = session.measure_bound(1).front();
   while (now_seconds() < warm_until);
-  const size_t row = std::clamp(static_cast<size_t>(kRowMs / std::max(last_ms, kRowMs / kMaxRow)), size_t{1}, kMaxRow);
+  const size_t row = runs_in_a_row(last_ms);
   std::vector<double> times;
   const double until = now_seconds() + options.duration_s;
   while (now_seconds() < until || times.size() < static_cast<size_t>(options.iterations)) {

@@ -48,6 +48,7 @@ void add_verify(Application& application);
 void add_inspect(Application& application);
 void add_explain(Application& application);
 void add_refit(Application& application);
+void add_advise(Application& application);
 void add_doctor(Application& application);
 void add_cache(Application& application);
 void add_db(Application& application);

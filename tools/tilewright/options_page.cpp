@@ -67,9 +67,12 @@ void print_page() {
   for (const auto& [row, without] : described(global_options()))
     fmt::print("| {} | {} | {} |\n", signature(*row), cell(without), meaning(*row));
   fmt::print(
-      "\n## Compiling\n\nOf `compile`, and of `run`, `bench`, `verify` and `explain` where MODEL is an ONNX model. "
-      "*Key*: whether another\nvalue is another entry of the cache of artefacts; where the cache is not asked with an "
-      "option, or does not depend on it,\nthe reason.\n\n| option | without it | key | |\n|---|---|---|---|\n");
+      "\n## Compiling\n\nOf `compile` and `advise`, and of `run`, `bench`, `verify` and `explain` where MODEL is an "
+      "ONNX "
+      "model. *Key*: whether\nanother value is another entry of the cache of artefacts; where the cache is not asked "
+      "with "
+      "an option, or does not depend\non it, the reason.\n\n| option | "
+      "without it | key | |\n|---|---|---|---|\n");
   for (const auto& [row, without] : described(driver::compile_options()))
     fmt::print("| {} | {} | {} | {} |\n", signature(*row), cell(without), key(*row), meaning(*row));
   fmt::print("\n## Verbs\n\n| option | of | without it | |\n|---|---|---|---|\n");

@@ -42,6 +42,13 @@ struct VerbOptions {
   std::string refitted;
   bool no_verify = false;
 
+  // advise
+  std::string measure = "best";  // "all", "best", or numbers of advice
+  std::string apply;             // numbers of advice
+  std::string changed;           // the model that is written
+  uint64_t seed = 0;
+  int64_t first_layers = 3;
+
   std::string section;     // inspect
   bool remeasure = false;  // doctor
   int64_t max_bytes = 0;   // cache prune

@@ -12,13 +12,6 @@
 namespace tw::frontend {
 namespace {
 
-ImportResult import_model(onnx::ModelProto model, const std::string& folder, const graph::OpTable& ops,
-                          const ImportOptions& options) {
-  ImportResult result = Importer(model, folder, ops, options).run();
-  result.skeleton = take_skeleton(model, result.weights, result.needed, ExternalData(folder));
-  return result;
-}
-
 // Whether there are tensors of its element type here.
 bool is_supported(const onnx::TensorProto& tensor) try {
   return tensor.data_type() != onnx::TensorProto::UNDEFINED && tensor_type(tensor).elements() >= 0;
@@ -28,9 +21,20 @@ bool is_supported(const onnx::TensorProto& tensor) try {
 
 }  // namespace
 
-ImportResult import_onnx_file(const std::string& path, const graph::OpTable& ops, const ImportOptions& options) {
+ImportResult import_model(onnx::ModelProto model, const std::string& folder, const graph::OpTable& ops,
+                          const ImportOptions& options) {
+  ImportResult result = Importer(model, folder, ops, options).run();
+  result.skeleton = take_skeleton(model, result.weights, result.needed, ExternalData(folder));
+  return result;
+}
+
+std::string data_folder(const std::string& path) {
   const std::string folder = std::filesystem::path(path).parent_path().string();
-  return import_model(read_model(path), folder.empty() ? "." : folder, ops, options);
+  return folder.empty() ? "." : folder;
+}
+
+ImportResult import_onnx_file(const std::string& path, const graph::OpTable& ops, const ImportOptions& options) {
+  return import_model(read_model(path), data_folder(path), ops, options);
 }
 
 ImportResult import_onnx_bytes(std::span<const std::byte> bytes, const std::string& base_directory,
@@ -54,8 +58,7 @@ std::map<std::string, TensorType> initializer_types(std::span<const std::byte> b
 
 Weights read_initializers(const std::string& path) {
   const onnx::ModelProto model = read_model(path);
-  const std::string folder = std::filesystem::path(path).parent_path().string();
-  const ExternalData files(folder.empty() ? "." : folder);
+  const ExternalData files(data_folder(path));
   Weights weights;
   for (const auto& tensor : model.graph().initializer()) {
     if (!is_supported(tensor)) continue;

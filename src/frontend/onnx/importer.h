@@ -81,4 +81,10 @@ class Importer : public ModelImport {
   int64_t nodes_ = 0;                                   // converted so far
 };
 
+/// Imports a model whose external data lies in `folder`, with the skeleton that is left of it.
+ImportResult import_model(onnx::ModelProto model, const std::string& folder, const graph::OpTable& ops,
+                          const ImportOptions& options);
+/// The folder of the external data of the model file `path`.
+std::string data_folder(const std::string& path);
+
 }  // namespace tw::frontend

@@ -7,13 +7,9 @@
 #include "support/error.h"
 
 namespace tw::frontend {
+namespace {
 
-std::string onnx_type_name(int32_t onnx_type) {
-  if (!onnx::TensorProto_DataType_IsValid(onnx_type)) return fmt::format("element type {}", onnx_type);
-  return onnx::TensorProto_DataType_Name(static_cast<onnx::TensorProto_DataType>(onnx_type));
-}
-
-DataType element_type(int32_t onnx_type, std::string_view what) {
+const std::map<int32_t, ScalarType>& known_types() {
   static const std::map<int32_t, ScalarType> kTypes = {
       {onnx::TensorProto::BOOL, ScalarType::kBool},     {onnx::TensorProto::INT8, ScalarType::kI8},
       {onnx::TensorProto::UINT8, ScalarType::kU8},      {onnx::TensorProto::INT16, ScalarType::kI16},
@@ -22,11 +18,30 @@ DataType element_type(int32_t onnx_type, std::string_view what) {
       {onnx::TensorProto::UINT64, ScalarType::kU64},    {onnx::TensorProto::FLOAT16, ScalarType::kF16},
       {onnx::TensorProto::BFLOAT16, ScalarType::kBF16}, {onnx::TensorProto::FLOAT, ScalarType::kF32},
       {onnx::TensorProto::DOUBLE, ScalarType::kF64}};
-  if (const auto known = kTypes.find(onnx_type); known != kTypes.end()) return {known->second};
+  return kTypes;
+}
+
+}  // namespace
+
+std::string onnx_type_name(int32_t onnx_type) {
+  if (!onnx::TensorProto_DataType_IsValid(onnx_type)) return fmt::format("element type {}", onnx_type);
+  return onnx::TensorProto_DataType_Name(static_cast<onnx::TensorProto_DataType>(onnx_type));
+}
+
+DataType element_type(int32_t onnx_type, std::string_view what) {
+  const auto& types = known_types();
+  if (const auto known = types.find(onnx_type); known != types.end()) return {known->second};
   if (onnx_type == onnx::TensorProto::UNDEFINED || !onnx::TensorProto_DataType_IsValid(onnx_type)) {
     throw UserError("{} has {}", what, onnx_type ? onnx_type_name(onnx_type) : "no element type");
   }
   throw Unsupported("{} has element type {}: tensors of that type are not supported", what, onnx_type_name(onnx_type));
+}
+
+int32_t onnx_type(DataType type) {
+  for (const auto& [number, known] : known_types()) {
+    if (DataType{known} == type) return number;
+  }
+  throw InternalError("ONNX has no element type {}", to_string(type));
 }
 
 }  // namespace tw::frontend

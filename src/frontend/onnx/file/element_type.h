@@ -15,4 +15,7 @@ std::string onnx_type_name(int32_t onnx_type);
 /// (strings, complex numbers, 8-bit floats, 2- and 4-bit integers), UserError for undefined ones.
 DataType element_type(int32_t onnx_type, std::string_view what);
 
+/// The inverse.
+int32_t onnx_type(DataType type);
+
 }  // namespace tw::frontend

@@ -1,0 +1,48 @@
+// A model file that can be changed: read, rewritten, imported, written. No protobuf in this header.
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "frontend/onnx/edit/rewrite.h"
+#include "frontend/onnx/imported.h"
+
+namespace onnx {
+class ModelProto;
+}
+
+namespace tw::frontend {
+
+/// A value: what rewrites make is another model.
+class EditableModel {
+ public:
+  /// `link_folders`: of ImportOptions. Throws what import_onnx_file throws of files.
+  static EditableModel read(const std::string& path, std::vector<std::string> link_folders = {});
+
+  /// The model with these changes. New filters are uniform in [-b, b), b = sqrt(6 / channels), as He et al. begin; new
+  /// elements of an axis that sums run over are 0, those of other axes copies of elements that `seed` chooses. So a
+  /// model with wider channels computes what it computed. UserError names the target that the main graph does not have.
+  EditableModel with(std::span<const Rewrite> rewrites, uint64_t seed) const;
+
+  /// The same as import_onnx_file.
+  ImportResult import(const graph::OpTable& ops, const ImportOptions& options) const;
+
+  /// The opset of the default domain.
+  int64_t opset() const;
+  bool has_initializer(const std::string& name) const;
+
+  /// The model as a file, external data in it. ResourceError where it is larger than protobuf's messages may be.
+  std::string bytes() const;
+
+ private:
+  EditableModel(std::shared_ptr<const onnx::ModelProto> model, std::string folder,
+                std::vector<std::string> link_folders);
+
+  std::shared_ptr<const onnx::ModelProto> model_;
+  std::string folder_;  // where external data lies
+  std::vector<std::string> link_folders_;
+};
+
+}  // namespace tw::frontend

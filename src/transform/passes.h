@@ -23,6 +23,10 @@ graph::Graph fold_constants(const graph::Graph& graph, const TransformContext& c
 /// Per-channel scales and shifts go into the constant weights before them; other batch norms become mul and add.
 graph::Graph fold_batch_norm(const graph::Graph& graph, const TransformContext& context);
 
+/// Numbers that what was only moved is multiplied by, before a product multiplies it, are factors of the product instead,
+/// on targets where a kernel costs a launch: (a x) y = a (x y).
+graph::Graph scale_products(const graph::Graph& graph, const TransformContext& context);
+
 /// Equal operators on equal inputs, and equal constants, are computed and kept once.
 graph::Graph eliminate_common_subexpressions(const graph::Graph& graph, const TransformContext& context);
 

@@ -17,6 +17,8 @@ struct Rule {
 
 /// No-ops out, chains of data movement merged (rules_movement.cpp).
 std::span<const Rule> movement_rules();
+/// Data movement in one order (rules_order.cpp).
+std::span<const Rule> order_rules();
 /// Powers, divisions and neutral elements (rules_arithmetic.cpp).
 std::span<const Rule> arithmetic_rules();
 /// Several nodes that spell out one operator (rules_patterns.cpp).

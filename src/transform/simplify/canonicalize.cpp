@@ -28,7 +28,7 @@ graph::Graph canonicalize(const graph::Graph& graph, const TransformContext& con
     changed = false;
     for (size_t n = 0; n < editor.node_count(); ++n) {  // rules append nodes
       for (const std::span<const Rule> rules :
-           {movement_rules(), arithmetic_rules(), pattern_rules(), gelu_rules(), window_rules()}) {
+           {movement_rules(), order_rules(), arithmetic_rules(), pattern_rules(), gelu_rules(), window_rules()}) {
         changed = apply_rules(editor, rules, n) || changed;
       }
     }

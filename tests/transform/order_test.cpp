@@ -1,0 +1,167 @@
+// Reshapes, slices and transposes come in one order, in which what models write around heads is one index map; numbers
+// that operands of products are multiplied by are factors of the products.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "tests/transform/graph_tools.h"
+
+namespace tw::transform {
+namespace {
+
+using graph::Graph;
+using graph::Node;
+using testing::count_nodes;
+using testing::parse;
+
+Graph after(const std::string& text, std::string_view pass, DeviceKind kind = DeviceKind::kCpu) {
+  const Graph before = parse(text);
+  TransformContext context = testing::context();
+  context.target.kind = kind;
+  Graph result = find_pass(pass).run(before, context);
+  graph::verify(result, context.ops);
+  testing::expect_same_function(before, result, kind == DeviceKind::kCpu ? 0 : 1e-6);
+  return result;
+}
+
+// Operators of a graph, in order.
+std::string ops_of(const Graph& graph) {
+  std::string text;
+  for (const Node& node : graph.nodes) text += (text.empty() ? "" : " ") + node.op;
+  return text;
+}
+
+std::string canonical(const std::string& text) { return ops_of(after(text, "canonicalize")); }
+
+TEST(Order, KeysTransposedAsOneBatchAreTransposedOnce) {
+  EXPECT_EQ(canonical(R"(graph g {
+  input x : f32[2, 5, 12]
+  h : f32[2, 5, 3, 4] = reshape(x) {shape = [2, 5, 3, 4]}
+  t : f32[2, 3, 5, 4] = transpose(h) {perm = [0, 2, 1, 3]}
+  b : f32[6, 5, 4] = reshape(t) {shape = [6, 5, 4]}
+  k : f32[6, 4, 5] = transpose(b) {perm = [0, 2, 1]}
+  y : f32[2, 3, 4, 5] = reshape(k) {shape = [2, 3, 4, 5]}
+  output y
+})"),
+            "reshape transpose");
+}
+
+TEST(Order, SoAreThoseOfOneSequence) {
+  EXPECT_EQ(canonical(R"(graph g {
+  input x : f32[1, 5, 12]
+  h : f32[1, 5, 3, 4] = reshape(x) {shape = [1, 5, 3, 4]}
+  t : f32[1, 3, 5, 4] = transpose(h) {perm = [0, 2, 1, 3]}
+  b : f32[3, 5, 4] = reshape(t) {shape = [3, 5, 4]}
+  k : f32[3, 4, 5] = transpose(b) {perm = [0, 2, 1]}
+  y : f32[1, 3, 4, 5] = reshape(k) {shape = [1, 3, 4, 5]}
+  output y
+})"),
+            "reshape transpose");
+}
+
+TEST(Order, HeadsJoinedWithSequencesComeApartAgain) {
+  EXPECT_EQ(canonical(R"(graph g {
+  input x : f32[5, 2, 12]
+  b : f32[5, 6, 4] = reshape(x) {shape = [5, 6, 4]}
+  t : f32[6, 5, 4] = transpose(b) {perm = [1, 0, 2]}
+  y : f32[2, 3, 5, 4] = reshape(t) {shape = [2, 3, 5, 4]}
+  output y
+})"),
+            "reshape transpose");
+}
+
+TEST(Order, SelectedPartOfTransposedHeadsIsASliceBeforeTheTranspose) {
+  EXPECT_EQ(canonical(R"(graph g {
+  input x : f32[5, 2, 36]
+  const i : i64[] = [-2]
+  p : f32[5, 2, 3, 3, 4] = reshape(x) {shape = [5, 2, 3, 3, 4]}
+  t : f32[3, 2, 3, 5, 4] = transpose(p) {perm = [2, 1, 3, 0, 4]}
+  y : f32[2, 3, 5, 4] = gather(t, i) {axis = 0}
+  output y
+})"),
+            "reshape slice transpose");
+}
+
+std::string gathered(const std::string& shape, const std::string& indices) {
+  return canonical(fmt::format(R"(graph g {{
+  input x : f32[6, 2]
+  const i : i64[{0}] = [{1}]
+  y : f32[{0}, 2] = gather(x, i) {{axis = 0}}
+  output y
+}})",
+                               shape, indices));
+}
+
+TEST(Order, GathersOfNeighboursAreSlices) {
+  EXPECT_EQ(gathered("3", "1, 2, 3"), "slice");
+  EXPECT_EQ(gathered("3", "5, 3, 1"), "slice");
+  EXPECT_EQ(gathered("2, 2", "-4, -3, -2, -1"), "reshape slice");
+  EXPECT_EQ(gathered("3", "1, 2, 4"), "gather");
+  EXPECT_EQ(gathered("2", "1, 1"), "gather");
+  EXPECT_EQ(gathered("2", "5, 6"), "gather");
+}
+
+TEST(Order, ImagesKeepTheirTransposes) {
+  EXPECT_EQ(canonical(R"(graph g {
+  input x : f32[1, 4, 3, 2]
+  t : f32[1, 3, 2, 4] = transpose(x) {perm = [0, 2, 3, 1]}
+  y : f32[1, 3, 2, 2] = slice(t) {starts = [0, 0, 0, 1], steps = [1, 1, 1, 1], extents = [1, 3, 2, 2]}
+  output y
+})"),
+            "transpose slice");
+}
+
+TEST(Order, DimsThatAreCutAnewStay) {
+  EXPECT_EQ(canonical(R"(graph g {
+  input x : f32[4, 6]
+  r : f32[3, 8] = reshape(x) {shape = [3, 8]}
+  y : f32[8, 3] = transpose(r) {perm = [1, 0]}
+  output y
+})"),
+            "reshape transpose");
+}
+
+TEST(Order, WhatIsRepeatedIsComputedBefore) {
+  EXPECT_EQ(canonical(R"(graph g {
+  input x : f32[2, 1, 3]
+  const c : f32[] = [0.5]
+  e : f32[2, 4, 3] = expand(x) {shape = [2, 4, 3]}
+  y : f32[2, 4, 3] = mul(e, c)
+  output y
+})"),
+            "mul expand");
+}
+
+// Queries and keys that are columns of one value.
+std::string scores(const std::string& factors) {
+  return R"(graph g {
+  input x : f32[5, 16]
+  const a : f32[] = [0.5]
+  const b : f32[] = [0.25]
+  q : f32[5, 8] = slice(x) {starts = [0, 0], steps = [1, 1], extents = [5, 8]}
+  k : f32[5, 8] = slice(x) {starts = [0, 8], steps = [1, 1], extents = [5, 8]}
+)" + factors + R"(  t : f32[8, 5] = transpose(ks) {perm = [1, 0]}
+  y : f32[5, 5] = matmul(qs, t)
+  output y
+})";
+}
+
+TEST(ScaleProducts, NumbersOfBothOperandsBecomeOneFactor) {
+  const std::string text = scores("  qs : f32[5, 8] = mul(q, a)\n  ks : f32[5, 8] = mul(b, k)\n");
+  EXPECT_EQ(ops_of(after(text, "scale-products", DeviceKind::kCuda)), "slice slice transpose matmul mul");
+  EXPECT_EQ(count_nodes(after(text, "scale-products"), "mul"), 2);
+}
+
+TEST(ScaleProducts, WhatIsComputedIsMultipliedThere) {
+  const std::string text =
+      scores("  qr : f32[5, 8] = relu(q)\n  qs : f32[5, 8] = mul(qr, a)\n  ks : f32[5, 8] = relu(k)\n");
+  EXPECT_EQ(ops_of(after(text, "scale-products", DeviceKind::kCuda)), "slice slice relu mul relu transpose matmul");
+}
+
+TEST(ScaleProducts, ScaledOperandThatIsReadElsewhereStays) {
+  std::string text = scores("  qs : f32[5, 8] = mul(q, a)\n  ks : f32[5, 8] = mul(k, b)\n");
+  text.replace(text.find("output y"), 8, "output y, qs");
+  EXPECT_EQ(count_nodes(after(text, "scale-products", DeviceKind::kCuda), "mul"), 2);
+}
+
+}  // namespace
+}  // namespace tw::transform

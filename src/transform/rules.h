@@ -28,6 +28,9 @@ std::span<const Rule> gelu_rules();
 /// Convolutions and pooling (rules_windows.cpp).
 std::span<const Rule> window_rules();
 
+/// Applies rules to all nodes, those too that they add, until nothing changes.
+void apply_to_all(Editor& editor, std::span<const std::span<const Rule>> all);
+
 /// Applies those of `rules` that look at node `n`, as long as it is live; whether they changed the graph.
 bool apply_rules(Editor& editor, std::span<const Rule> rules, size_t n);
 

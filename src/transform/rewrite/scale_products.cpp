@@ -1,17 +1,18 @@
 // (a x) y = a (x y): queries and keys that a model multiplies by a number each are operands as they are, and their
-// scores are multiplied instead, where they are in registers. Only where x was cut from a larger value or looked up:
-// what an operator computes it can multiply, too, without a kernel more.
+// scores are multiplied instead, where they are in registers. Only where x was cut from a larger value, looked up or
+// repeated: what an operator computes it can multiply, too, without a kernel more.
 #include <optional>
 
 #include "transform/constants.h"
 #include "transform/editor.h"
 #include "transform/passes.h"
+#include "transform/rules.h"
 
 namespace tw::transform {
 namespace {
 
-bool turns(const Node& node) { return node.op == "reshape" || node.op == "transpose" || node.op == "expand"; }
-bool cuts(const Node& node) { return node.op == "slice" || node.op == "gather"; }
+bool turns(const Node& node) { return node.op == "reshape" || node.op == "transpose"; }
+bool cuts(const Node& node) { return node.op == "slice" || node.op == "gather" || node.op == "expand"; }
 
 class Scaler {
  public:
@@ -21,6 +22,8 @@ class Scaler {
     editor_.for_each_old([&](const Node& node) {
       if (node.op == "matmul" && editor_.type(node.outputs[0]).type.is_float()) move_factors(node);
     });
+    const std::span<const Rule> moves[] = {movement_rules(), order_rules()};
+    apply_to_all(editor_, moves);  // which meet where numbers were between them
     return editor_.finish();
   }
 

@@ -100,6 +100,35 @@ TEST(Order, GathersOfNeighboursAreSlices) {
   EXPECT_EQ(gathered("2", "5, 6"), "gather");
 }
 
+TEST(Order, RolledImagesAreCutOnce) {
+  const std::string roll = R"(graph g {
+  input x : f32[4, 5, 2]
+  a : f32[1, 5, 2] = slice(x) {starts = [0, 0, 0], steps = [1, 1, 1], extents = [1, 5, 2]}
+  b : f32[3, 5, 2] = slice(x) {starts = [1, 0, 0], steps = [1, 1, 1], extents = [3, 5, 2]}
+  r : f32[4, 5, 2] = concat(b, a) {axis = 0}
+  c : f32[4, 2, 2] = slice(r) {starts = [0, 0, 0], steps = [1, 1, 1], extents = [4, 2, 2]}
+  d : f32[4, 3, 2] = slice(r) {starts = [0, 2, 0], steps = [1, 1, 1], extents = [4, 3, 2]}
+  y : f32[4, 5, 2] = concat(d, c) {axis = -2}
+  output y
+})";
+  EXPECT_EQ(canonical(roll), "slice slice concat slice slice concat concat");
+  std::string kept = roll;
+  EXPECT_EQ(canonical(kept.replace(kept.find("output y"), 8, "output y, r")),
+            "slice slice concat slice slice concat");
+}
+
+TEST(Order, SlicesOfAConcatLeaveOtherPartsOut) {
+  EXPECT_EQ(canonical(R"(graph g {
+  input a : f32[2, 3]
+  input b : f32[2, 4]
+  input c : f32[2, 5]
+  j : f32[2, 12] = concat(a, b, c) {axis = 1}
+  y : f32[2, 5] = slice(j) {starts = [0, 4], steps = [1, 1], extents = [2, 5]}
+  output y
+})"),
+            "slice slice concat");
+}
+
 TEST(Order, ImagesKeepTheirTransposes) {
   EXPECT_EQ(canonical(R"(graph g {
   input x : f32[1, 4, 3, 2]

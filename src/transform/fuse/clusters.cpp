@@ -217,11 +217,14 @@ RuleResult Clusters::joins_as_move(int c, int p, int r, ValueId read) const {
   return because("order", "{} reads its data in the order in which it is stored", name(r));
 }
 
-// The same of concat `p`, of few parts: who reads each element at one place asks there which part it is of.
+// The same of concat `p`, of few parts: who alone reads each element at one place asks there which part it is of.
 RuleResult Clusters::joins_as_parts(int c, int p, int r, ValueId read) const {
   if (graph_.nodes[p].inputs.size() > kMaxParts)
     return because("parts", "{} has {} parts, the most that are read in place are {}", name(p),
                    graph_.nodes[p].inputs.size(), kMaxParts);
+  if (readers_[output(p)].size() > 1)
+    return because("parts", "{} has {} readers, each of which would ask which part an element is of", name(p),
+                   readers_[output(p)].size());
   if (clusters_[c].contraction >= 0)
     return because("parts", "the tiles of a contraction read one value, not parts of several");
   const graph::Value &made = graph_.value(output(r)), &joined = graph_.value(read);
@@ -239,7 +242,7 @@ RuleResult Clusters::joins_as_reshape(int c, int p, int r) const {
   const Node& node = graph_.nodes[p];
   const int before = node.op == "reshape" ? producers_[node.inputs[0]] : -1;
   const bool moves = before >= 0 && (roles_[before] == Role::kIndexMap || roles_[before] == Role::kJoin) &&
-                     is_free(before) && readers_[node.inputs[0]].size() == 1 && !graph_.is_output(node.inputs[0]) &&
+                     (is_free(before) || cluster_of_[before] == c) && readers_[node.inputs[0]].size() == 1 && !graph_.is_output(node.inputs[0]) &&
                      !is_view(graph_, graph_.nodes[before]);
   if (target_ != DeviceKind::kCuda || !moves || !keeps_rows(p)) return why_alone(graph_, node);
   if (roles_[r] == Role::kContraction && !keeps_matrices(p)) return why_alone(graph_, node);

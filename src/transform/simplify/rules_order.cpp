@@ -158,6 +158,37 @@ bool slice_before_transpose(Editor& editor, const Node& node) {
   return editor.replace(node.outputs[0], editor.emit(transpose, "transpose", {part}, {{"perm", perm}}));
 }
 
+// A slice of a concat is a concat of slices, where nothing else reads the whole: rolled images are cut once.
+bool slice_before_concat(Editor& editor, const Node& node) {
+  const Node* found = editor.producer(node.inputs[0], "concat");
+  const Ints& steps = node.ints_attr("steps");
+  if (found == nullptr || !all_are(steps, 1) || editor.graph().is_output(node.inputs[0])) return false;
+  for (const int reader : editor.readers(node.inputs[0])) {
+    if (editor.node(static_cast<size_t>(reader)).op != "slice") return false;
+  }
+  const Node concat = *found;
+  const int64_t rank = std::ssize(steps), axis = concat.int_attr("axis");
+  const auto dim = static_cast<size_t>(axis < 0 ? axis + rank : axis);
+  const Ints &starts = node.ints_attr("starts"), &extents = node.ints_attr("extents");
+  const int64_t first = starts[dim], end = first + extents[dim];
+  std::vector<ValueId> parts;
+  int64_t before = 0;
+  for (const ValueId part : concat.inputs) {
+    const int64_t length = editor.shape(part)[dim];
+    const int64_t from = std::max(first, before), to = std::min(end, before + length);
+    if (from < to) {
+      Ints at = starts;
+      Shape taken = extents;
+      at[dim] = from - before;
+      taken[dim] = to - from;
+      parts.push_back(editor.emit_slice(node.name, part, at, taken));
+    }
+    before += length;
+  }
+  if (parts.empty()) return false;
+  return editor.replace(node.outputs[0], editor.emit(concat, "concat", parts, concat.attrs));
+}
+
 // What a gather takes at constant indices, each as far from the one before.
 struct Steps {
   int64_t start, step;
@@ -219,6 +250,7 @@ constexpr Rule kRules[] = {
     {"units behind a transpose", "reshape", units_before_transpose},
     {"transpose of merged dims", "transpose", transpose_before_merging},
     {"slice of a transpose", "slice", slice_before_transpose},
+    {"slice of a concat", "slice", slice_before_concat},
     {"gather of neighbours", "gather", gather_to_slice},
     {"element-wise operator of an expand", "", expand_after_elementwise},
 };

@@ -27,6 +27,10 @@ graph::Graph fold_batch_norm(const graph::Graph& graph, const TransformContext& 
 /// on targets where a kernel costs a launch: (a x) y = a (x y).
 graph::Graph scale_products(const graph::Graph& graph, const TransformContext& context);
 
+/// Element-wise operators between a reshape that splits batches of matrices and one that joins them again are operators
+/// on joined batches, on targets where an operand may be read through a repetition.
+graph::Graph join_batches(const graph::Graph& graph, const TransformContext& context);
+
 /// Equal operators on equal inputs, and equal constants, are computed and kept once.
 graph::Graph eliminate_common_subexpressions(const graph::Graph& graph, const TransformContext& context);
 

@@ -14,6 +14,7 @@ const GraphPass kPasses[] = {
     {"fold-constants", fold_constants, "no cheap node has constant inputs only", true},
     {"fold-batch-norm", fold_batch_norm, "no batch norm follows a contraction of constant weights", true},
     {"scale-products", scale_products, "no operand of a product is a number times what was only moved", true},
+    {"join-batches", join_batches, "no batches of matrices are split for an element-wise operator alone", true},
     {"mixed-precision", mixed_precision, "contractions of f32 multiply numbers of the type that is asked for", false},
     {"pack-dot-operands", pack_dot_operands, "contractions of narrow numbers multiply words of them", true},
     {"common-subexpressions", eliminate_common_subexpressions, "no two nodes compute the same", true},

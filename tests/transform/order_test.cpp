@@ -186,6 +186,23 @@ TEST(ScaleProducts, WhatIsComputedIsMultipliedThere) {
   EXPECT_EQ(ops_of(after(text, "scale-products", DeviceKind::kCuda)), "slice slice relu mul relu transpose matmul");
 }
 
+TEST(JoinBatches, MaskOfWindowsIsRepeated) {
+  const std::string masked = R"(graph g {
+  input x : f32[6, 2, 4, 4]
+  input m : f32[3, 1, 4, 4]
+  a : f32[2, 3, 2, 4, 4] = reshape(x) {shape = [2, 3, 2, 4, 4]}
+  b : f32[2, 3, 2, 4, 4] = add(a, m)
+  c : f32[6, 2, 4, 4] = reshape(b) {shape = [6, 2, 4, 4]}
+  y : f32[6, 2, 4, 4] = softmax(c) {axis = 3}
+  output y
+})";
+  EXPECT_EQ(ops_of(after(masked, "join-batches", DeviceKind::kCuda)), "reshape expand reshape add softmax");
+  EXPECT_EQ(ops_of(after(masked, "join-batches")), "reshape add reshape softmax");
+  std::string kept = masked;
+  EXPECT_EQ(ops_of(after(kept.replace(kept.find("output y"), 8, "output y, b"), "join-batches", DeviceKind::kCuda)),
+            "reshape add reshape softmax");
+}
+
 TEST(ScaleProducts, ScaledOperandThatIsReadElsewhereStays) {
   std::string text = scores("  qs : f32[5, 8] = mul(q, a)\n  ks : f32[5, 8] = mul(k, b)\n");
   text.replace(text.find("output y"), 8, "output y, qs");

@@ -68,8 +68,7 @@ TEST(ConstructMemory, RowsOfRolledWindowsByThreads) {
                     floor_mod(i[2], Expr(2)), i[3]});
   });
   const te::Tensor rolled = b.compute("rolled", x.shape, [&](const auto& i) {
-    return select(i[1] < Expr(1), image({i[0], i[1] + Expr(5), i[2], i[3]}),
-                  image({i[0], i[1] - Expr(1), i[2], i[3]}));
+    return select(i[1] < Expr(1), image({i[0], i[1] + Expr(5), i[2], i[3]}), image({i[0], i[1] - Expr(1), i[2], i[3]}));
   });
   const te::Tensor both = b.compute("both", x.shape, [&](const auto& i) { return x(i) + rolled(i); });
   const te::Tensor sum = b.reduce("sum", {2, 6, 4}, {96}, te::CombinerKind::kSum, [&](const auto& i, const auto& r) {

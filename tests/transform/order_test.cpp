@@ -113,8 +113,7 @@ TEST(Order, RolledImagesAreCutOnce) {
 })";
   EXPECT_EQ(canonical(roll), "slice slice concat slice slice concat concat");
   std::string kept = roll;
-  EXPECT_EQ(canonical(kept.replace(kept.find("output y"), 8, "output y, r")),
-            "slice slice concat slice slice concat");
+  EXPECT_EQ(canonical(kept.replace(kept.find("output y"), 8, "output y, r")), "slice slice concat slice slice concat");
 }
 
 TEST(Order, SlicesOfAConcatLeaveOtherPartsOut) {
@@ -168,7 +167,8 @@ std::string scores(const std::string& factors) {
   const b : f32[] = [0.25]
   q : f32[5, 8] = slice(x) {starts = [0, 0], steps = [1, 1], extents = [5, 8]}
   k : f32[5, 8] = slice(x) {starts = [0, 8], steps = [1, 1], extents = [5, 8]}
-)" + factors + R"(  t : f32[8, 5] = transpose(ks) {perm = [1, 0]}
+)" + factors +
+         R"(  t : f32[8, 5] = transpose(ks) {perm = [1, 0]}
   y : f32[5, 5] = matmul(qs, t)
   output y
 })";
@@ -201,6 +201,53 @@ TEST(JoinBatches, MaskOfWindowsIsRepeated) {
   std::string kept = masked;
   EXPECT_EQ(ops_of(after(kept.replace(kept.find("output y"), 8, "output y, b"), "join-batches", DeviceKind::kCuda)),
             "reshape add reshape softmax");
+}
+
+TEST(MoveBeforeNorms, WindowsAreCutFirst) {
+  const std::string windows = R"(graph g {
+  input x : f32[4, 4, 5]
+  input w : f32[5, 3]
+  const s : f32[3] = [1.0, 2.0, 3.0]
+  m : f32[4, 4, 3] = matmul(x, w)
+  n : f32[4, 4, 3] = layer_norm(m, s) {axis = 2, epsilon = 0.5}
+  a : f32[1, 4, 3] = slice(n) {starts = [0, 0, 0], steps = [1, 1, 1], extents = [1, 4, 3]}
+  b : f32[3, 4, 3] = slice(n) {starts = [1, 0, 0], steps = [1, 1, 1], extents = [3, 4, 3]}
+  c : f32[4, 4, 3] = concat(b, a) {axis = 0}
+  d : f32[2, 2, 2, 2, 3] = reshape(c) {shape = [2, 2, 2, 2, 3]}
+  t : f32[2, 2, 2, 2, 3] = transpose(d) {perm = [0, 2, 1, 3, 4]}
+  e : f32[4, 4, 3] = reshape(t) {shape = [4, 4, 3]}
+  y : f32[4, 4, 3] = relu(e)
+  output y
+})";
+  EXPECT_EQ(ops_of(after(windows, "move-before-norms", DeviceKind::kCuda)),
+            "matmul slice slice concat reshape transpose reshape layer_norm relu");
+  EXPECT_EQ(ops_of(after(windows, "move-before-norms")),
+            "matmul layer_norm slice slice concat reshape transpose reshape relu");
+  std::string kept = windows;
+  EXPECT_EQ(
+      ops_of(after(kept.replace(kept.find("output y"), 8, "output y, n"), "move-before-norms", DeviceKind::kCuda)),
+      "matmul layer_norm slice slice concat reshape transpose reshape relu");
+}
+
+TEST(MoveBeforeNorms, OthersStay) {
+  const auto moved = [](const std::string& made, const std::string& read) {
+    return ops_of(
+        after("graph g {\n  input x : f32[4, 2, 5]\n  input w : f32[5, 3]\n  const s : f32[3] = [1.0, 2.0, 3.0]\n"
+              "  p : f32[4, 2, 3] = matmul(x, w)\n" +
+                  made + "  n : f32[4, 2, 3] = layer_norm(m, s) {axis = 2, epsilon = 0.5}\n" + read + "  output y\n}",
+              "move-before-norms", DeviceKind::kCuda));
+  };
+  const std::string sum = "  m : f32[4, 2, 3] = relu(p)\n";
+  const std::string turned = "  y : f32[2, 4, 3] = transpose(n) {perm = [1, 0, 2]}\n";
+  const std::string first =
+      "  y : f32[4, 1, 3] = slice(n) {starts = [0, 0, 0], steps = [1, 1, 1], extents = [4, 1, 3]}\n";
+  const std::string part =
+      "  y : f32[4, 2, 2] = slice(n) {starts = [0, 0, 0], steps = [1, 1, 1], extents = [4, 2, 2]}\n";
+  EXPECT_EQ(moved(sum, first), "matmul relu slice layer_norm") << "of one token";
+  EXPECT_EQ(moved(sum, turned), "matmul relu layer_norm transpose") << "readers read through it";
+  EXPECT_EQ(moved(sum, part), "matmul relu layer_norm slice") << "other rows";
+  EXPECT_EQ(moved("  m : f32[4, 2, 3] = softmax(p) {axis = 2}\n", first), "matmul softmax layer_norm slice")
+      << "one kernel of rows";
 }
 
 TEST(ScaleProducts, ScaledOperandThatIsReadElsewhereStays) {

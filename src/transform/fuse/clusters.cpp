@@ -242,17 +242,15 @@ RuleResult Clusters::joins_as_reshape(int c, int p, int r) const {
   const Node& node = graph_.nodes[p];
   const int before = node.op == "reshape" ? producers_[node.inputs[0]] : -1;
   const bool moves = before >= 0 && (roles_[before] == Role::kIndexMap || roles_[before] == Role::kJoin) &&
-                     (is_free(before) || cluster_of_[before] == c) && readers_[node.inputs[0]].size() == 1 && !graph_.is_output(node.inputs[0]) &&
-                     !is_view(graph_, graph_.nodes[before]);
+                     (is_free(before) || cluster_of_[before] == c) && readers_[node.inputs[0]].size() == 1 &&
+                     !graph_.is_output(node.inputs[0]) && !is_view(graph_, graph_.nodes[before]);
   if (target_ != DeviceKind::kCuda || !moves || !keeps_rows(p)) return why_alone(graph_, node);
   if (roles_[r] == Role::kContraction && !keeps_matrices(p)) return why_alone(graph_, node);
   return roles_[before] == Role::kJoin ? joins_as_parts(c, before, r, output(p))
                                        : joins_as_move(c, before, r, output(p));
 }
 
-bool Clusters::is_reshape_inside(int c, int r) const {
-  return graph_.nodes[r].op == "reshape" && cluster_of_[r] == c;
-}
+bool Clusters::is_reshape_inside(int c, int r) const { return graph_.nodes[r].op == "reshape" && cluster_of_[r] == c; }
 
 // Whether the last dim of what `p` makes runs along the last one of what it reads, all of it.
 bool Clusters::keeps_rows(int p) const {

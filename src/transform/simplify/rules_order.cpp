@@ -220,8 +220,8 @@ bool gather_to_slice(Editor& editor, const Node& node) {
   Ints starts(extents.size(), 0), steps(extents.size(), 1);
   starts[dim] = taken->start;
   steps[dim] = taken->step;
-  const ValueId part = editor.emit(node, "slice", {node.inputs[0]},
-                                   {{"starts", starts}, {"steps", steps}, {"extents", extents}});
+  const ValueId part =
+      editor.emit(node, "slice", {node.inputs[0]}, {{"starts", starts}, {"steps", steps}, {"extents", extents}});
   return editor.replace(node.outputs[0],
                         editor.emit(node, "reshape", {part}, {{"shape", editor.shape(node.outputs[0])}}));
 }

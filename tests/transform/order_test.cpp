@@ -159,6 +159,35 @@ TEST(Order, WhatIsRepeatedIsComputedBefore) {
             "mul expand");
 }
 
+TEST(Order, BroadcastsNeedNoExpand) {
+  const std::string sum = R"(graph g {
+  input x : f32[2, 4, 3]
+  input b : f32[4, 1]
+  e : f32[2, 4, 3] = expand(b) {shape = [2, 4, 3]}
+  y : f32[2, 4, 3] = add(x, e)
+  output y
+})";
+  EXPECT_EQ(canonical(sum), "add");
+  std::string both = sum;  // without the one, the other alone would not have that shape
+  EXPECT_EQ(canonical(both.replace(both.find("add(x, e)"), 9, "add(e, e)")), "expand add");
+}
+
+TEST(Order, ConditionThatIsTheSameEverywhereIsNone) {
+  const std::string select = R"(graph g {
+  input x : f32[2, 3]
+  const c : bool[3] = [1, 1, 1]
+  const zero : f32[] = [0.0]
+  const low : f32[] = [-1e30]
+  e : bool[2, 3] = expand(c) {shape = [2, 3]}
+  m : f32[2, 3] = where(e, zero, low)
+  y : f32[2, 3] = mul(x, m)
+  output y
+})";
+  EXPECT_EQ(canonical(select), "mul");
+  std::string some = select;
+  EXPECT_EQ(canonical(some.replace(some.find("[1, 1, 1]"), 9, "[1, 0, 1]")), "where mul");
+}
+
 // Queries and keys that are columns of one value.
 std::string scores(const std::string& factors) {
   return R"(graph g {

@@ -245,6 +245,27 @@ bool expand_after_elementwise(Editor& editor, const Node& node) {
   return false;
 }
 
+// Operands of element-wise operators are broadcast without being repeated first.
+bool broadcast_without_expand(Editor& editor, const Node& node) {
+  if (!is_pointwise(editor.ops(), node) || node.outputs.size() != 1 || node.has_attr("axis")) return false;
+  const Shape out = editor.shape(node.outputs[0]);
+  for (size_t i = 0; i < node.inputs.size(); ++i) {
+    const Node* expand = node.inputs[i] == kAbsent ? nullptr : editor.producer(node.inputs[i], "expand");
+    if (expand == nullptr) continue;
+    Node moved = node;
+    moved.inputs[i] = expand->inputs[0];
+    Shape reached(out.size(), 1);
+    for (const ValueId in : moved.inputs) {
+      if (in == kAbsent) continue;
+      const Shape& own = editor.shape(in);
+      const size_t first = out.size() - std::min(out.size(), own.size());
+      for (size_t d = first; d < out.size(); ++d) reached[d] = std::max(reached[d], own[d - first]);
+    }
+    if (reached == out) return editor.replace(node.outputs[0], editor.add(std::move(moved)));
+  }
+  return false;
+}
+
 constexpr Rule kRules[] = {
     {"reshape of a slice", "reshape", reshape_before_slice},
     {"units behind a transpose", "reshape", units_before_transpose},
@@ -252,6 +273,7 @@ constexpr Rule kRules[] = {
     {"slice of a transpose", "slice", slice_before_transpose},
     {"slice of a concat", "slice", slice_before_concat},
     {"gather of neighbours", "gather", gather_to_slice},
+    {"expand before a broadcast", "", broadcast_without_expand},
     {"element-wise operator of an expand", "", expand_after_elementwise},
 };
 

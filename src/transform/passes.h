@@ -23,6 +23,18 @@ graph::Graph fold_constants(const graph::Graph& graph, const TransformContext& c
 /// Per-channel scales and shifts go into the constant weights before them; other batch norms become mul and add.
 graph::Graph fold_batch_norm(const graph::Graph& graph, const TransformContext& context);
 
+/// Numbers that what was only moved is multiplied by, before a product multiplies it, are factors of the product
+/// instead, on targets where a kernel costs a launch: (a x) y = a (x y).
+graph::Graph scale_products(const graph::Graph& graph, const TransformContext& context);
+
+/// Element-wise operators between a reshape that splits batches of matrices and one that joins them again are operators
+/// on joined batches, on targets where an operand may be read through a repetition.
+graph::Graph join_batches(const graph::Graph& graph, const TransformContext& context);
+
+/// Norms of rows come behind what moves whole rows of what contractions compute, on targets where a norm reads rows
+/// wherever they are.
+graph::Graph move_before_norms(const graph::Graph& graph, const TransformContext& context);
+
 /// Equal operators on equal inputs, and equal constants, are computed and kept once.
 graph::Graph eliminate_common_subexpressions(const graph::Graph& graph, const TransformContext& context);
 

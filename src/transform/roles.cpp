@@ -29,6 +29,7 @@ Role role_of(const graph::OpTable& ops, const Node& node) {
   if (is_one_of(node, kIndexMaps)) return Role::kIndexMap;
   const bool pads = node.op == "pad" && node.string_attr_or("mode", "constant") == "constant";
   if (pads || node.op == "space_to_depth" || node.op == "unfold") return Role::kPad;
+  if (node.op == "concat") return Role::kJoin;
   if (is_one_of(node, kLookups)) return Role::kLookup;
   if (is_one_of(node, kWindows)) return Role::kWindow;
   const OpClass op_class = ops.at(node.op).op_class;

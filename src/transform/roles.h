@@ -13,6 +13,7 @@ enum class Role : uint8_t {
   kIndexMap,  // transpose, slice, expand: an affine index map, no div, mod or guard
   kPad,       // pad with one number, space to depth, unfold: reads an element at one point, or at few, as if it were
               // element-wise, of another shape
+  kJoin,      // concat: reads each element of one of its operands
   kLookup,    // gather: its index map reads a table
   kAlone,     // everything else, reshapes too: they are views
 };

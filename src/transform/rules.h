@@ -17,6 +17,8 @@ struct Rule {
 
 /// No-ops out, chains of data movement merged (rules_movement.cpp).
 std::span<const Rule> movement_rules();
+/// Data movement in one order (rules_order.cpp).
+std::span<const Rule> order_rules();
 /// Powers, divisions and neutral elements (rules_arithmetic.cpp).
 std::span<const Rule> arithmetic_rules();
 /// Several nodes that spell out one operator (rules_patterns.cpp).
@@ -25,6 +27,9 @@ std::span<const Rule> pattern_rules();
 std::span<const Rule> gelu_rules();
 /// Convolutions and pooling (rules_windows.cpp).
 std::span<const Rule> window_rules();
+
+/// Applies rules to all nodes, those too that they add, until nothing changes.
+void apply_to_all(Editor& editor, std::span<const std::span<const Rule>> all);
 
 /// Applies those of `rules` that look at node `n`, as long as it is live; whether they changed the graph.
 bool apply_rules(Editor& editor, std::span<const Rule> rules, size_t n);

@@ -40,6 +40,46 @@ TEST(ConstructMemory, FewRowsFetchWhatTheyShare) {
   }
 }
 
+// Halves of heads that change places, as rotary embeddings turn them: each element is read in the half that it is of.
+TEST(ConstructMemory, PartsOfAConcatByThreads) {
+  for (const int64_t half : {32, 20, 3}) {
+    SCOPED_TRACE(fmt::format("halves of {}", half));
+    te::Builder b;
+    const te::Tensor x = b.placeholder("x", DataType::f16(), {6, 5, 2 * half});
+    const te::Tensor cosine = b.placeholder("cosine", DataType::f16(), {6, 1, 2 * half});
+    const te::Tensor sine = b.placeholder("sine", DataType::f16(), {6, 1, 2 * half});
+    const te::Tensor turned = b.compute("turned", x.shape, [&](const auto& i) {
+      return select(i[2] < Expr(half), -x({i[0], i[1], i[2] + Expr(half)}), x({i[0], i[1], i[2] - Expr(half)}));
+    });
+    const te::Tensor y = b.compute("y", x.shape, [&](const auto& i) {
+      return x(i) * cosine({i[0], Expr(0), i[2]}) + turned(i) * sine({i[0], Expr(0), i[2]});
+    });
+    check({merged(b.finish("rotary", {y})), {}}, "cuda:sm_90a", "point", 1e-2);
+  }
+}
+
+// Rows of images that were rolled, of windows: each row is read where it was, its elements lie side by side.
+TEST(ConstructMemory, RowsOfRolledWindowsByThreads) {
+  te::Builder b;
+  const te::Tensor x = b.placeholder("x", DataType::f16(), {2, 6, 4, 96});
+  const te::Tensor windows = b.placeholder("windows", DataType::f16(), {2, 3, 2, 2, 2, 96});
+  const te::Tensor image = b.compute("image", x.shape, [&](const auto& i) {
+    return windows({i[0], floor_div(i[1], Expr(2)), floor_div(i[2], Expr(2)), floor_mod(i[1], Expr(2)),
+                    floor_mod(i[2], Expr(2)), i[3]});
+  });
+  const te::Tensor rolled = b.compute("rolled", x.shape, [&](const auto& i) {
+    return select(i[1] < Expr(1), image({i[0], i[1] + Expr(5), i[2], i[3]}), image({i[0], i[1] - Expr(1), i[2], i[3]}));
+  });
+  const te::Tensor both = b.compute("both", x.shape, [&](const auto& i) { return x(i) + rolled(i); });
+  const te::Tensor sum = b.reduce("sum", {2, 6, 4}, {96}, te::CombinerKind::kSum, [&](const auto& i, const auto& r) {
+    return cast(DataType::f32(), both({i[0], i[1], i[2], r[0]}));
+  });
+  const te::Tensor y = b.compute("y", x.shape, [&](const auto& i) {
+    return cast(DataType::f32(), both(i)) - sum({i[0], i[1], i[2]});
+  });
+  check({merged(b.finish("norm", {y})), {}}, "cuda:sm_90a", "rows", 1e-2);
+}
+
 // Two largest numbers of all elements and the larger one, as of indices that are out of range: one row.
 TEST(ConstructMemory, OneRowOfAll) {
   te::Builder b;

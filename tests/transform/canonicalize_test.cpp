@@ -192,7 +192,7 @@ TEST(Canonicalize, ConditionsThatAreTheSameEverywhere) {
   y : f32[2, 3] = where(no, w, d) as y
   output y
 })");
-  EXPECT_EQ(ops_of(g), "where where") << "elements that differ, and a side that is broadcast";
+  EXPECT_EQ(ops_of(g), "where expand") << "elements that differ, and a side that is broadcast";
 }
 
 constexpr const char* kRowMean = "{axes = [-1], keepdims = 1}";

@@ -103,5 +103,28 @@ TEST(ComputeMasks, MasksThatAreAdded) {
   EXPECT_EQ(op_of(-3e38, 0.5), "add") << "a bias";
 }
 
+// The same as a select between two numbers.
+TEST(ComputeMasks, MasksThatAreSelectedAndAdded) {
+  const auto op_of = [](const std::string& sides) {
+    const Graph before = testing::parse(R"(graph g {
+  input x : f32[2, 3, 3]
+  const c : bool[3, 3] = [1, 0, 0, 1, 1, 0, 1, 1, 1]
+  const zero : f32[] = [0.0]
+  const low : f32[] = [-1e38]
+  const bias : f32[] = [-1.0]
+  m : f32[3, 3] = where(c, )" + sides + R"()
+  y : f32[2, 3, 3] = add(x, m)
+  output y
+})");
+    const Graph after = computed(before);
+    testing::expect_same_function(before, after, 1e-30);
+    return after.nodes.back().op;
+  };
+  EXPECT_EQ(op_of("zero, low"), "band");
+  EXPECT_EQ(op_of("low, zero"), "band") << "keys behind";
+  EXPECT_EQ(op_of("zero, bias"), "add");
+  EXPECT_EQ(op_of("bias, low"), "add");
+}
+
 }  // namespace
 }  // namespace tw::transform

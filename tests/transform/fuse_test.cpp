@@ -27,9 +27,11 @@ std::string groups_of(const Graph& graph) {
   return text;
 }
 
-std::string fused(const std::string& text) {
+std::string fused(const std::string& text, DeviceKind kind = DeviceKind::kCpu) {
   const Graph before = parse(text);
-  const Graph after = run_pass(before, "fuse");
+  TransformContext context = testing::context();
+  context.target.kind = kind;
+  const Graph after = find_pass("fuse").run(before, context);
   for (const graph::Node& node : after.nodes) EXPECT_EQ(node.outputs.size(), 1u) << node.name;
   expect_same_function(before, after, 0);
   expect_same_function(before, run_pass(after, "partition"), 0);
@@ -50,6 +52,69 @@ TEST(Fuse, ContractionTakesItsEpilogue) {
   output y
 })"),
             "matmul+add+add+clip+cast");
+}
+
+// Halves of heads that change places, as rotary embeddings turn them.
+TEST(Fuse, PartsOfAConcatAreReadInPlaceOnGpus) {
+  const std::string rotary = R"(graph g {
+  input x : f32[5, 2, 4]
+  input c : f32[5, 1, 4]
+  input s : f32[5, 1, 4]
+  a : f32[5, 2, 2] = slice(x) {starts = [0, 0, 0], steps = [1, 1, 1], extents = [5, 2, 2]}
+  b : f32[5, 2, 2] = slice(x) {starts = [0, 0, 2], steps = [1, 1, 1], extents = [5, 2, 2]}
+  n : f32[5, 2, 2] = neg(b)
+  j : f32[5, 2, 4] = concat(n, a) {axis = 2}
+  p : f32[5, 2, 4] = mul(x, c)
+  q : f32[5, 2, 4] = mul(j, s)
+  y : f32[5, 2, 4] = add(p, q)
+  output y
+})";
+  EXPECT_EQ(fused(rotary, DeviceKind::kCuda), "slice+slice+neg+concat+mul+mul+add");
+  EXPECT_EQ(fused(rotary), "slice slice+neg concat mul+mul+add");
+  std::string twice = rotary;  // a stage of its own would store it
+  EXPECT_EQ(fused(twice.replace(twice.find("mul(x, c)"), 9, "mul(j, c)"), DeviceKind::kCuda),
+            "slice+slice+neg+concat mul+mul+add");
+}
+
+// Keys of grouped queries: what expands batches is read through, with the reshape that joins them.
+TEST(Fuse, ReshapesOfMovesAreReadThroughOnGpus) {
+  const std::string scores = R"(graph g {
+  input q : f32[1, 4, 5, 3]
+  input k : f32[1, 2, 1, 3, 5]
+  e : f32[1, 2, 2, 3, 5] = expand(k) {shape = [1, 2, 2, 3, 5]}
+  r : f32[1, 4, 3, 5] = reshape(e) {shape = [1, 4, 3, 5]}
+  y : f32[1, 4, 5, 5] = matmul(q, r)
+  output y
+})";
+  EXPECT_EQ(fused(scores, DeviceKind::kCuda), "expand+reshape+matmul");
+  EXPECT_EQ(fused(scores), "expand reshape matmul");
+}
+
+// Windows that come together as an image, before its norm.
+TEST(Fuse, RowsAreReadWhereTheyAreOnGpus) {
+  const std::string norm = R"(graph g {
+  input x : f32[2, 2, 2, 2, 3]
+  const s : f32[3] = [1.0, 2.0, 3.0]
+  t : f32[2, 2, 2, 2, 3] = transpose(x) {perm = [0, 2, 1, 3, 4]}
+  r : f32[4, 4, 3] = reshape(t) {shape = [4, 4, 3]}
+  y : f32[4, 4, 3] = layer_norm(r, s) {axis = 2, epsilon = 0.5}
+  output y
+})";
+  EXPECT_EQ(fused(norm, DeviceKind::kCuda), "transpose+reshape+layer_norm");
+  EXPECT_EQ(fused(norm), "transpose reshape layer_norm");
+}
+
+TEST(Fuse, ReshapesOfWhatIsStoredStayViews) {
+  EXPECT_EQ(fused(R"(graph g {
+  input x : f32[4, 3]
+  input w : f32[3, 5]
+  a : f32[4, 3] = relu(x)
+  r : f32[1, 4, 3] = reshape(a) {shape = [1, 4, 3]}
+  y : f32[1, 4, 5] = matmul(r, w)
+  output y
+})",
+                  DeviceKind::kCuda),
+            "relu reshape matmul");
 }
 
 TEST(Fuse, IntermediateThatIsReadTwiceStays) {

@@ -22,10 +22,16 @@ bool is_row_of(const Shape& row, const Shape& whole) {
 
 }  // namespace
 
-Clusters::Clusters(const Graph& graph, const graph::OpTable& ops)
-    : graph_(graph), producers_(graph.producers()), readers_(graph.consumers()), cluster_of_(graph.nodes.size(), -1) {
+Clusters::Clusters(const Graph& graph, const graph::OpTable& ops, DeviceKind target)
+    : graph_(graph),
+      target_(target),
+      producers_(graph.producers()),
+      readers_(graph.consumers()),
+      cluster_of_(graph.nodes.size(), -1) {
   for (const Node& node : graph.nodes) {
     roles_.push_back(role_of(ops, node));
+    // On CPUs loops over parts are faster than loops that ask for each element which part it is of.
+    if (roles_.back() == Role::kJoin && target == DeviceKind::kCpu) roles_.back() = Role::kAlone;
     ++names_[node.name];
   }
 }
@@ -41,7 +47,7 @@ bool Clusters::is_free(int n) const {
 
 bool Clusters::may_own_group(int n) const {
   return roles_[n] == Role::kElementwise || roles_[n] == Role::kReduction || roles_[n] == Role::kWindow ||
-         roles_[n] == Role::kIndexMap || roles_[n] == Role::kPad;
+         roles_[n] == Role::kIndexMap || roles_[n] == Role::kPad || roles_[n] == Role::kJoin;
 }
 
 int Clusters::open(int n) {
@@ -116,6 +122,7 @@ Why Clusters::no_follower(int n) const {
     case Role::kElementwise:
     case Role::kIndexMap:
     case Role::kPad:
+    case Role::kJoin:
     case Role::kLookup:
       break;
   }
@@ -150,7 +157,7 @@ RuleResult Clusters::takes_in(int c, int p) const {
 
 RuleResult Clusters::may_join(int c, int p) const {
   if (roles_[p] == Role::kContraction) return because("contraction", "{} is a contraction: it owns its tiles", name(p));
-  if (roles_[p] == Role::kAlone) return why_alone(graph_, graph_.nodes[p]);
+  if (roles_[p] == Role::kAlone && graph_.nodes[p].op != "reshape") return why_alone(graph_, graph_.nodes[p]);
   if (roles_[p] == Role::kReduction || roles_[p] == Role::kWindow) {
     RuleResult rows = joins_as_reduction(c, p);
     if (!rows.ok()) return rows;
@@ -175,13 +182,7 @@ RuleResult Clusters::joins_reader(int c, int p, int r) const {
       if (elementwise) return Rule("reduction");
       return because("repeats", "{} combines elements: that is not done where {} reads the results", name(p), name(r));
     case Role::kIndexMap:
-      if (roles_[r] == Role::kContraction && is_layout_copy(graph_.nodes[p]))
-        return because(kCopyRule,
-                       "{} reads the order that it wants: the copy takes less time than reading the other one",
-                       name(r));
-      if (elementwise || roles_[r] == Role::kContraction) return Rule("index-map");
-      if (roles_[r] == Role::kIndexMap && graph_.nodes[r].inputs[0] == output(p)) return Rule("index-map");
-      return because("order", "{} reads its data in the order in which it is stored", name(r));
+      return joins_as_move(c, p, r, output(p));
     case Role::kLookup:
       if (clusters_[c].contraction >= 0)
         return because("lookup", "the tiles of a contraction read no table at places that are known at run time only");
@@ -191,11 +192,78 @@ RuleResult Clusters::joins_reader(int c, int p, int r) const {
       if (roles_[r] == Role::kPad) return Rule("pad");
       return because("pad", "{} tests for each element whether it is padding: only other padding reads that in place",
                      name(p));
-    case Role::kContraction:
+    case Role::kJoin:
+      return joins_as_parts(c, p, r, output(p));
     case Role::kAlone:
+      return joins_as_reshape(c, p, r);
+    case Role::kContraction:
       break;
   }
   return why_alone(graph_, graph_.nodes[p]);
+}
+
+// Index map `p`, whose result is `read`, or a reshape of it: what it reads is read in another order, or in part.
+RuleResult Clusters::joins_as_move(int c, int p, int r, ValueId read) const {
+  if (roles_[r] == Role::kContraction && is_layout_copy(graph_.nodes[p]))
+    return because(kCopyRule, "{} reads the order that it wants: the copy takes less time than reading the other one",
+                   name(r));
+  if (roles_[r] == Role::kElementwise || roles_[r] == Role::kContraction || roles_[r] == Role::kJoin)
+    return Rule("index-map");
+  const bool as_data = graph_.nodes[r].inputs[0] == read;
+  if (roles_[r] == Role::kIndexMap && as_data) return Rule("index-map");
+  if (is_reshape_inside(c, r)) return Rule("index-map");
+  if (roles_[r] == Role::kReduction && as_data && target_ == DeviceKind::kCuda && keeps_rows(p))
+    return Rule("index-map");
+  return because("order", "{} reads its data in the order in which it is stored", name(r));
+}
+
+// The same of concat `p`, of few parts: who alone reads each element at one place asks there which part it is of.
+RuleResult Clusters::joins_as_parts(int c, int p, int r, ValueId read) const {
+  if (graph_.nodes[p].inputs.size() > kMaxParts)
+    return because("parts", "{} has {} parts, the most that are read in place are {}", name(p),
+                   graph_.nodes[p].inputs.size(), kMaxParts);
+  if (readers_[output(p)].size() > 1)
+    return because("parts", "{} has {} readers, each of which would ask which part an element is of", name(p),
+                   readers_[output(p)].size());
+  if (clusters_[c].contraction >= 0)
+    return because("parts", "the tiles of a contraction read one value, not parts of several");
+  const graph::Value &made = graph_.value(output(r)), &joined = graph_.value(read);
+  const bool same = made.type.shape == joined.type.shape && made.layout == joined.layout;
+  const bool as_data = graph_.nodes[r].inputs[0] == read;
+  if ((roles_[r] == Role::kElementwise && same) || roles_[r] == Role::kJoin || is_reshape_inside(c, r))
+    return Rule("parts");
+  if ((roles_[r] == Role::kReduction || roles_[r] == Role::kIndexMap) && as_data) return Rule("parts");
+  return because("parts", "{} does not read {} at its own points", name(r), joined.name);
+}
+
+// A reshape of what would be copied: the copy is left out, and its reader computes where it reads. On GPUs, where rows
+// stay rows: a thread divides once for many elements.
+RuleResult Clusters::joins_as_reshape(int c, int p, int r) const {
+  const Node& node = graph_.nodes[p];
+  const int before = node.op == "reshape" ? producers_[node.inputs[0]] : -1;
+  const bool moves = before >= 0 && (roles_[before] == Role::kIndexMap || roles_[before] == Role::kJoin) &&
+                     (is_free(before) || cluster_of_[before] == c) && readers_[node.inputs[0]].size() == 1 &&
+                     !graph_.is_output(node.inputs[0]) && !is_view(graph_, graph_.nodes[before]);
+  if (target_ != DeviceKind::kCuda || !moves || !keeps_rows(p)) return why_alone(graph_, node);
+  if (roles_[r] == Role::kContraction && !keeps_matrices(p)) return why_alone(graph_, node);
+  return roles_[before] == Role::kJoin ? joins_as_parts(c, before, r, output(p))
+                                       : joins_as_move(c, before, r, output(p));
+}
+
+bool Clusters::is_reshape_inside(int c, int r) const { return graph_.nodes[r].op == "reshape" && cluster_of_[r] == c; }
+
+// Whether the last dim of what `p` makes runs along the last one of what it reads, all of it.
+bool Clusters::keeps_rows(int p) const {
+  const Node& node = graph_.nodes[p];
+  const Shape &from = data_shape(p), &to = shape(p);
+  if (from.empty() || to.empty() || from.back() != to.back()) return false;
+  return node.op != "transpose" || node.ints_attr("perm").back() == std::ssize(from) - 1;
+}
+
+// The same of the last two dims.
+bool Clusters::keeps_matrices(int p) const {
+  const Shape &from = data_shape(p), &to = shape(p);
+  return from.size() >= 2 && to.size() >= 2 && std::equal(from.end() - 2, from.end(), to.end() - 2);
 }
 
 // Whether computing element-wise `p` where `r` reads it repeats no work: each element is read at one point.
@@ -206,6 +274,7 @@ RuleResult Clusters::is_read_pointwise(int c, int p, int r) const {
     return because("repeats", "{} reads {} again for each row", name(r), graph_.value(output(p)).name);
   }
   if ((roles_[r] == Role::kPad || is_layout_copy(graph_.nodes[r])) && as_data) return Rule("map");
+  if (roles_[r] == Role::kJoin) return Rule("map");
   if (roles_[r] != Role::kElementwise)
     return roles_[r] == Role::kAlone
                ? why_alone(graph_, graph_.nodes[r])

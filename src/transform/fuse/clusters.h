@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/target_info.h"
 #include "graph/op.h"
 #include "support/why.h"
 #include "transform/names.h"
@@ -18,6 +19,7 @@ using Rule = std::string_view;
 /// That of layout copies before contractions.
 inline constexpr Rule kCopyRule = "copy";
 
+inline constexpr size_t kMaxParts = 4;    // of a concat that is read in place: each element asks which part it is of
 inline constexpr size_t kMaxNodes = 24;   // of a group: bounds the time to compile one
 inline constexpr size_t kMaxInputs = 32;  // of a group: kernel parameters beyond registers cost more than they save
 
@@ -32,7 +34,7 @@ struct Cluster {
 
 class Clusters {
  public:
-  Clusters(const Graph& graph, const graph::OpTable& ops);
+  Clusters(const Graph& graph, const graph::OpTable& ops, DeviceKind target);
 
   const std::vector<Cluster>& all() const { return clusters_; }
   const Cluster& operator[](int c) const { return clusters_[c]; }
@@ -74,10 +76,17 @@ class Clusters {
   size_t input_count(const Cluster& cluster, int n) const;
   RuleResult joins_reader(int c, int p, int r) const;
   RuleResult is_read_pointwise(int c, int p, int r) const;
+  RuleResult joins_as_move(int c, int p, int r, ValueId read) const;
+  RuleResult joins_as_parts(int c, int p, int r, ValueId read) const;
+  RuleResult joins_as_reshape(int c, int p, int r) const;
+  bool is_reshape_inside(int c, int r) const;
+  bool keeps_rows(int p) const;
+  bool keeps_matrices(int p) const;
   RuleResult joins_as_reduction(int c, int p) const;
   bool ends_in_reduction(int p, const Shape& whole, int steps) const;
 
   const Graph& graph_;
+  DeviceKind target_;
   std::vector<int> producers_;
   std::vector<std::vector<int>> readers_;
   std::vector<Role> roles_;

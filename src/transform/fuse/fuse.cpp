@@ -23,7 +23,8 @@ constexpr size_t kMaxBranch = 8;  // nodes between x and where the branches of x
 
 class Fuser {
  public:
-  Fuser(const Graph& graph, const graph::OpTable& ops) : graph_(graph), clusters_(graph, ops) {}
+  Fuser(const Graph& graph, const TransformContext& context)
+      : graph_(graph), clusters_(graph, context.ops, context.target.kind) {}
 
   Graph run() {
     const auto count = static_cast<int>(graph_.nodes.size());
@@ -139,6 +140,7 @@ class Fuser {
     if (by == "reduction")
       return because(by, "{} combines rows of the group: its result is there when {} needs it", name(p), name(r));
     if (by == "row") return because(by, "{} is computed once for each row", name(p));
+    if (by == "parts") return because(by, "{} reads {} in the parts of which {} joins it", name(r), value, name(p));
     if (by == "index-map" || by == "pad" || by == "lookup")
       return because(by, "{} reads {} through the index map of {}, or a copy made so", name(r), value, name(p));
     if (clusters_.role(r) == Role::kPad)
@@ -207,7 +209,7 @@ Graph align_inner_layouts(const Graph& graph) {
 
 Graph fuse(const Graph& graph, const TransformContext& context) {
   const Graph sorted = graph::compact(graph);
-  Fuser fuser(sorted, context.ops);
+  Fuser fuser(sorted, context);
   Graph groups = fuser.run();
   if (context.log != nullptr) fuser.say_why(*context.log);
   return align_inner_layouts(groups);

@@ -57,6 +57,7 @@ class OutputFuser {
   Kind kind_of(const Node& node) const {
     Kind kind;
     const auto add = [&](const Node& one) {
+      if (node.is_group() && one.op == "reshape") return;  // an index map, that its group reads through
       const Role role = role_of(context_.ops, one);
       ++kind.nodes;
       kind.contractions += role == Role::kContraction ? 1 : 0;

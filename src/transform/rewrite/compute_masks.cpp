@@ -69,19 +69,49 @@ std::optional<Masked> masked_by_select(const Editor& editor, const Node& node) {
   return std::nullopt;
 }
 
+// A mask that is added: the constant that tells where it is 0, and the one number that it is elsewhere.
+struct AddedMask {
+  ValueId kept;
+  double low;
+  std::function<bool(size_t element)> is_zero;
+};
+
+std::optional<AddedMask> added_constant(const Editor& editor, ValueId mask) {
+  constexpr int64_t kMaxElements = int64_t{1} << 24;  // looked at as f64
+  const graph::Value& value = editor.value(mask);
+  if (value.type.elements() > kMaxElements) return std::nullopt;
+  std::vector<double> elements = elements_of(value).floats;
+  const double low = std::ranges::min(elements);
+  if (!std::ranges::all_of(elements, [&](double e) { return e == 0 || e == low; })) return std::nullopt;
+  return AddedMask{mask, low, [all = std::move(elements)](size_t e) { return all[e] == 0; }};
+}
+
+// where(condition, 0, low) and where(condition, low, 0).
+std::optional<AddedMask> added_select(const Editor& editor, ValueId mask) {
+  const Node* select = editor.producer(mask, "where");
+  if (select == nullptr || !editor.value(select->inputs[0]).is_constant()) return std::nullopt;
+  for (const size_t kept : {1, 2}) {
+    const std::optional<double> zero = splat_of(editor.value(select->inputs[kept]));
+    const std::optional<double> low = splat_of(editor.value(select->inputs[3 - kept]));
+    if (zero != 0.0 || !low) continue;
+    const graph::Bytes condition = editor.value(select->inputs[0]).constant;
+    return AddedMask{select->inputs[0], *low, [condition, kept](size_t e) {
+                       return (std::to_integer<int>((*condition)[e]) != 0) == (kept == 1);
+                     }};
+  }
+  return std::nullopt;
+}
+
 // x + mask, of zeros and one number so low that x is nothing beside it.
 std::optional<Masked> masked_by_sum(const Editor& editor, const Node& node) {
-  constexpr int64_t kMaxElements = int64_t{1} << 24;  // looked at as f64
   const Shape& shape = editor.shape(node.outputs[0]);
   for (const size_t k : {0, 1}) {
-    const ValueId mask = node.inputs[k], x = node.inputs[1 - k];
-    if (!is_matrix_of(editor, mask, x, shape) || editor.type(mask).elements() > kMaxElements) continue;
-    const std::vector<double> elements = elements_of(editor.value(mask)).floats;
-    const double low = std::ranges::min(elements);
-    if (!(low <= kLowest) || !std::ranges::all_of(elements, [&](double e) { return e == 0 || e == low; })) continue;
-    const std::optional<Band> band =
-        band_of(shape[shape.size() - 2], shape.back(), [&](size_t e) { return elements[e] == 0; });
-    if (band) return Masked{x, *band, low};
+    const ValueId added = node.inputs[k], x = node.inputs[1 - k];
+    const std::optional<AddedMask> mask =
+        is_matrix_of(editor, added, x, shape) ? added_constant(editor, added) : added_select(editor, added);
+    if (!mask || !(mask->low <= kLowest) || !is_matrix_of(editor, mask->kept, x, shape)) continue;
+    const std::optional<Band> band = band_of(shape[shape.size() - 2], shape.back(), mask->is_zero);
+    if (band) return Masked{x, *band, mask->low};
   }
   return std::nullopt;
 }

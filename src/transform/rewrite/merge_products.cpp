@@ -120,8 +120,15 @@ class ProductMerger {
 
   bool reads_parts(const Node& node) const {
     const Role role = role_of(editor_.ops(), node);
-    if (role == Role::kIndexMap) return is_read_by_index(node.outputs[0]);
-    return role == Role::kContraction || role == Role::kElementwise;
+    if (role == Role::kIndexMap || keeps_rows(node)) return is_read_by_index(node.outputs[0]);
+    return role == Role::kContraction || role == Role::kElementwise || role == Role::kJoin;
+  }
+
+  // A reshape through which fusion reads what is moved before it.
+  bool keeps_rows(const Node& node) const {
+    if (node.op != "reshape") return false;
+    const Shape &from = editor_.shape(node.inputs[0]), &to = editor_.shape(node.outputs[0]);
+    return !from.empty() && !to.empty() && from.back() == to.back();
   }
 
   // Whether fusion computes the indices of `id` where its readers use them.

@@ -20,19 +20,22 @@ bool apply_rules(Editor& editor, std::span<const Rule> rules, size_t n) {
   return changed;
 }
 
-graph::Graph canonicalize(const graph::Graph& graph, const TransformContext& context) {
-  Editor editor(graph, context.ops);
+void apply_to_all(Editor& editor, std::span<const std::span<const Rule>> all) {
   bool changed = true;
   for (size_t sweep = 0; changed; ++sweep) {
-    TW_CHECK(sweep < kMaxSweeps, "canonicalization of '{}' does not end", graph.name);
+    TW_CHECK(sweep < kMaxSweeps, "canonicalization of '{}' does not end", editor.graph().name);
     changed = false;
     for (size_t n = 0; n < editor.node_count(); ++n) {  // rules append nodes
-      for (const std::span<const Rule> rules :
-           {movement_rules(), arithmetic_rules(), pattern_rules(), gelu_rules(), window_rules()}) {
-        changed = apply_rules(editor, rules, n) || changed;
-      }
+      for (const std::span<const Rule> rules : all) changed = apply_rules(editor, rules, n) || changed;
     }
   }
+}
+
+graph::Graph canonicalize(const graph::Graph& graph, const TransformContext& context) {
+  Editor editor(graph, context.ops);
+  const std::span<const Rule> all[] = {movement_rules(), order_rules(), arithmetic_rules(),
+                                       pattern_rules(),  gelu_rules(),  window_rules()};
+  apply_to_all(editor, all);
   return editor.finish();
 }
 

@@ -1,4 +1,6 @@
+#include <algorithm>
 #include <cmath>
+#include <optional>
 
 #include "transform/constants.h"
 #include "transform/rules.h"
@@ -50,12 +52,27 @@ bool drop_neutral(Editor& editor, const Node& node) {
   return false;
 }
 
+// What a constant condition is everywhere, however it is repeated.
+std::optional<bool> known_condition(const Editor& editor, ValueId id) {
+  for (const Node* node = editor.producer(id); node != nullptr; node = editor.producer(id)) {
+    if (node->op != "expand" && node->op != "reshape") return std::nullopt;
+    id = node->inputs[0];
+  }
+  const graph::Value& value = editor.value(id);
+  if (!value.is_constant() || value.type.type != DataType::boolean() || value.type.elements() == 0) return std::nullopt;
+  const auto is_set = [](std::byte element) { return element != std::byte{0}; };
+  const bool any = std::ranges::any_of(*value.constant, is_set);
+  return !any || std::ranges::all_of(*value.constant, is_set) ? std::optional(any) : std::nullopt;
+}
+
 // A condition that is the same everywhere.
 bool take_known_side(Editor& editor, const Node& node) {
-  const auto condition = splat_of(editor.value(node.inputs[0]));
+  const std::optional<bool> condition = known_condition(editor, node.inputs[0]);
   if (!condition) return false;
-  const ValueId side = node.inputs[*condition != 0 ? 1 : 2];
-  return editor.type(side) == editor.type(node.outputs[0]) && editor.replace(node.outputs[0], side);
+  const ValueId side = node.inputs[*condition ? 1 : 2];
+  const TensorType out = editor.type(node.outputs[0]);
+  if (editor.type(side) == out) return editor.replace(node.outputs[0], side);
+  return editor.replace(node.outputs[0], editor.emit(node, "expand", {side}, {{"shape", out.shape}}));
 }
 
 constexpr Rule kRules[] = {

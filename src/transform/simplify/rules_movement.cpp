@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <optional>
 
 #include "support/join.h"
 #include "transform/roles.h"
@@ -56,46 +55,6 @@ bool merge_reshapes(Editor& editor, const Node& node) {
   if (first == nullptr) return false;
   return editor.replace(node.outputs[0], editor.emit(node, "reshape", {first->inputs[0]},
                                                      {{"shape", editor.type(node.outputs[0]).shape}}));
-}
-
-// The axis that alone is cut, by neighbours; nothing where that is none, or several.
-std::optional<size_t> only_cut_axis(const Node& slice, const Shape& from, const Shape& to) {
-  std::optional<size_t> cut;
-  for (size_t d = 0; d < from.size(); ++d) {
-    if (from[d] == to[d]) continue;
-    if (cut || slice.ints_attr("steps")[d] != 1) return std::nullopt;
-    cut = d;
-  }
-  return cut;
-}
-
-// The reshape comes first, for it is a view, and the slice is of heads of attention then, which their reader takes as
-// they are: where dim j of the new shape cuts the axis in whole pieces. Of up to three dims: images may be stored in
-// another order.
-bool reshape_before_slice(Editor& editor, const Node& node) {
-  constexpr size_t kMaxRank = 3;
-  const Node* slice = editor.producer(node.inputs[0], "slice");
-  if (slice == nullptr || editor.use_count(node.inputs[0]) != 1) return false;
-  const Shape from = editor.shape(slice->inputs[0]), to = editor.shape(node.inputs[0]);
-  const std::optional<size_t> axis = only_cut_axis(*slice, from, to);
-  if (!axis || from.size() > kMaxRank || num_elements(to) == 0) return false;
-  const auto below = static_cast<std::ptrdiff_t>(*axis);
-  const int64_t outer = num_elements(Shape(to.begin(), to.begin() + below));
-  const int64_t inner = num_elements(Shape(to.begin() + below + 1, to.end()));
-  Shape shape = editor.shape(node.outputs[0]);
-  const Shape extents = shape;
-  int64_t before = 1, behind = num_elements(shape);
-  for (size_t j = 0; j < shape.size(); before *= shape[j++]) {
-    behind /= shape[j];
-    const int64_t start = slice->ints_attr("starts")[*axis] * inner;
-    if (before != outer || from[*axis] * inner % behind != 0 || start % behind != 0) continue;
-    shape[j] = from[*axis] * inner / behind;
-    Ints starts(shape.size(), 0);
-    starts[j] = start / behind;
-    const ValueId whole = editor.emit(*slice, "reshape", {slice->inputs[0]}, {{"shape", shape}});
-    return editor.replace(node.outputs[0], editor.emit_slice(node.name, whole, starts, extents));
-  }
-  return false;
 }
 
 // The reshape comes last, where it may meet another one: the operator is an epilogue of what computes the elements
@@ -159,7 +118,6 @@ constexpr Rule kRules[] = {
     {"slice of all", "slice", drop_whole_slice},
     {"transpose of unit dims", "transpose", transpose_to_reshape},
     {"reshape of a reshape", "reshape", merge_reshapes},
-    {"reshape of a slice", "reshape", reshape_before_slice},
     {"element-wise operator of a reshape", "", reshape_after_elementwise},
     {"transpose of a transpose", "transpose", merge_transposes},
     {"slice of a slice", "slice", merge_slices},

@@ -22,6 +22,7 @@
 #include "schedule/match/tile_chain.h"
 #include "support/join.h"
 #include "support/math.h"
+#include "te/axes.h"
 #include "te/reads.h"
 #include "transform/fuse/cluster_order.h"
 #include "transform/fuse/clusters.h"
@@ -205,9 +206,8 @@ RuleResult pays_as_products(const schedule::Chain& chain, const TargetInfo& targ
   add(last, chain.last);
   const auto between = static_cast<double>(schedule::bytes_between(chain, chain.program));
   // Tiles of whole rows: no split along columns or steps gives idle SMs some of their work.
-  int64_t rows = 1;
-  for (const te::Axis& r : schedule::match_contraction(*chain.program.find_compute(chain.last))->rows) rows *= r.extent;
-  const int64_t tiles = ceil_div(rows, kTileRows), units = std::max(1, target.compute_units);
+  const schedule::Contraction match = *schedule::match_contraction(*chain.program.find_compute(chain.last));
+  const int64_t tiles = ceil_div(te::num_points(match.rows), kTileRows), units = std::max(1, target.compute_units);
   cycles *= static_cast<double>(round_up(tiles, units)) / static_cast<double>(tiles);
   const double together_ns = kernel_ns(cycles, bytes - 2 * between, kTogetherExposed, target);
   compared = {{"apart_ns", apart_ns}, {"together_ns", together_ns}, {"between_bytes", between}};

@@ -37,6 +37,10 @@ SQUARES = [[7, 7], [32, 32], [64, 64], [130, 130], [3, 48, 48]]  # of x x and x 
 OF_ITSELF = [[5, 9], [64, 96], [130, 70], [256, 512], [3, 40, 24]]  # of x x^T, x^T x and softmax(x x^T) x
 ATTENTION = [([2, 3, 130, 64], 700, None), ([1, 2, 640, 32], 640, "causal"), ([1, 4, 651, 80], 651, "window"),
              ([2, 2, 600, 128], 600, "added"), ([1, 2, 96, 40], 904, "guarded")]  # shape, keys, mask
+# Of products one after the other: rows and widths; sides, kernel and stride of a convolution, and channels.
+CHAINS = [([300], [64, 48, 24]), ([777], [72, 40, 96]), ([2050], [256, 64, 64, 16]), ([3001], [64, 128, 264]),
+          ([333], [4, 1, 4]), ([40, 40, 3, 1], [64, 64, 64]), ([45, 43, 3, 2], [48, 48, 48]),
+          ([99, 97, 3, 2], [3, 48, 40]), ([40, 41, 3, 1], [64, 64, 48, 64]), ([39, 39, 3, 1], [64, 64, 136])]
 CONVS_OF_ITSELF = [([5, 3, 4, 6], [1, 1]), ([16, 16, 5, 5], [2, 2]), ([8, 32, 12], [0])]  # shape, padding
 REDUCED = [([64, 1000], [1]), ([3, 5, 7], [0, 2]), ([2, 64, 14, 14], [2, 3]), ([128, 33], [0]), ([4, 4096], [1]),
            ([70_000], [0])]  # shape, axes
@@ -102,6 +106,18 @@ def elementwise():
         yield {"name": f"mul_{_text(shape)}", "op": "elementwise", "kind": "Mul", "shape": shape}
 
 
+def chains():
+    for at, widths in CHAINS:
+        stages = [{"op": "matmul", "n": n} if len(at) == 1 else {"op": "conv", "cout": n, "kernel": [1, 1]}
+                  for n in widths[1:]]
+        if len(at) == 1:
+            stages[0]["shape"] = [*at, widths[0]]
+        else:
+            *sides, kernel, stride = at
+            stages[0] |= {"cin": widths[0], "in": sides, "kernel": [kernel] * 2, "stride": [stride] * 2}
+        yield {"name": f"chain_{_text(at)}_{_text(widths)}", "op": "chain", "batch": 2, "stages": stages}
+
+
 def one_value():
     """Every operator of two inputs of one type, with one value as both."""
     for kind, shapes in (("square", SQUARES), ("residual", SQUARES), ("gram", OF_ITSELF), ("covariance", OF_ITSELF),
@@ -131,5 +147,5 @@ def several_outputs():
 
 
 def specs():
-    return [*contractions(), *reductions(), *data_movement(), *elementwise(), *one_value(), *attention(),
+    return [*contractions(), *reductions(), *data_movement(), *elementwise(), *chains(), *one_value(), *attention(),
             *several_outputs()]

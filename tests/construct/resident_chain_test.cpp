@@ -8,6 +8,7 @@
 #include "te/rewrite.h"
 #include "te/te.h"
 #include "tests/construct/construct_check.h"
+#include "tests/harness/te_programs.h"
 
 namespace tw::construct {
 namespace {
@@ -136,6 +137,18 @@ TEST(ResidentChain, Convolutions) {
 // Rows of images go on to where the last filter position reads, for all products.
 TEST(ResidentChain, FilterPositionsShareTheRowsThatTheyRead) {
   EXPECT_GT(count_saying(check_products(products({12, 3, 1, {64, 32, 16}}, true)), "one for 3 filter positions"), 0);
+}
+
+// Numbers instead of matrices: a thread has whole rows, of products and of a softmax.
+TEST(ThreadRows, AreShort) {
+  for (const Products& p : {Products{333, 0, 1, {4, 1, 4}}, Products{40, 0, 1, {9, 3, 2, 5}}}) {
+    SCOPED_TRACE(fmt::format("rows of {}", fmt::join(p.widths, ", ")));
+    const te::Program program = products(p);
+    check({merged(program), weights_of(program)}, "cuda:sm_90a", "thread-rows", 1e-2);
+  }
+  check({merged(testing::softmax(77, 10)), {}}, "cuda:sm_90a", "thread-rows", 1e-5);
+  check({merged(testing::softmax(3, 31)), {}}, "cuda:sm_90a", "thread-rows", 1e-5);
+  check({merged(testing::softmax(0, 10)), {}}, "cuda:sm_90a", "point", 1e-5);
 }
 
 TEST(ResidentChain, WhatATileDoesNotHoldIsApart) {

@@ -76,6 +76,16 @@ TEST(Matrices, OfWindowsWhoseRowsOverlap) {
             "the filter positions of conv are of one axis");
 }
 
+// Rows go on as in a product before, whose last axis of rows does.
+TEST(Matrices, RowsMayGoOnBehindEachLine) {
+  const te::Program p = testing::conv_2d({5, 3, 7, 1, 1});
+  const Schedule s = Schedule().inline_stage("pad").matrices("conv", {"i0$i1", "i2", "r0$r1$r2"}, {8, 8, 4, 3, 2});
+  expect_same(p, s);
+  const std::string text = loop::to_string(apply(p, s));
+  EXPECT_NE(text.find("conv.lhs: f32[40, 4]"), std::string::npos) << "5 x 7 of which 5 x 5 are rows\n" << text;
+  EXPECT_NE(text.find("floormod(conv.lhs.i0, 7) < 5"), std::string::npos) << text;
+}
+
 TEST(Matrices, OfGroupsOneBatch) {
   te::Builder b;
   const te::Tensor x = b.placeholder("x", DataType::f16(), {2, 3, 5, 4});

@@ -89,8 +89,35 @@ size_t groups_after(const Graph& before, int64_t l2) { return groups_after(befor
 TEST(FuseChains, AttentionOfHalvesIsOneGroup) {
   EXPECT_EQ(groups_after(parse(halves(16, 24, 8)), gpu()), 2u);
   EXPECT_EQ(groups_after(parse(halves(16, 2048, 16)), gpu()), 2u) << "keys and values come block by block";
-  EXPECT_EQ(groups_after(parse(halves(4, 24, 8)), gpu()), 4u) << "vectors, not matrices";
-  EXPECT_EQ(groups_after(parse(attention({})), gpu()), 3u) << "f32";
+  EXPECT_EQ(groups_after(parse(halves(4, 40, 8)), gpu()), 4u) << "vectors, not matrices";
+  EXPECT_EQ(groups_after(parse(attention({40, 40})), gpu()), 3u) << "f32";
+  EXPECT_EQ(groups_after(parse(attention({})), gpu()), 1u) << "rows so short that a thread has all of one";
+}
+
+// Rows of a product that the next one multiplies.
+std::string two_products(int64_t rows, int64_t steps, int64_t middle, int64_t columns) {
+  return fmt::format(R"(graph g {{
+  input x : f16[{0}, {1}]
+  input w : f16[{1}, {2}]
+  input v : f16[{2}, {3}]
+  s : f16[{0}, {2}] = matmul(x, w) as s
+  r : f16[{0}, {2}] = relu(s) as r
+  y : f16[{0}, {3}] = matmul(r, v) as y
+  output y
+}})",
+                     rows, steps, middle, columns);
+}
+
+TEST(FuseChains, ProductsOneAfterTheOtherOnAGpu) {
+  TransformContext target = gpu();
+  EXPECT_EQ(groups_after(parse(two_products(16384, 256, 64, 16)), target), 1u);
+  EXPECT_EQ(groups_after(parse(two_products(16384, 256, 264, 16)), target), 2u) << "wider than a warp holds";
+  EXPECT_EQ(groups_after(parse(two_products(196, 1728, 192, 192)), target), 2u) << "tiles of rows for few SMs";
+  EXPECT_EQ(groups_after(parse(two_products(16384, 4096, 64, 64)), target), 2u) << "little passes between them";
+  EXPECT_EQ(groups_after(parse(two_products(2464, 4, 1, 4)), target), 1u) << "rows of one thread";
+  target.variant = kProductsApart;
+  EXPECT_EQ(groups_after(parse(two_products(16384, 256, 64, 16)), target), 2u);
+  EXPECT_EQ(groups_after(parse(halves(16, 24, 8)), target), 2u) << "attention is one kernel all the same";
 }
 
 TEST(FuseChains, AttentionIsOneGroup) { EXPECT_EQ(groups_after(parse(attention({})), 512 << 10), 1u); }

@@ -233,9 +233,9 @@ std::string why_not_by_thread(const RowProgram& rows) {
   constexpr int64_t kMaxElements = 32, kMaxTerms = 256;  // of a stage in a row: what registers hold, and what they sum
   if (!rows.statistics.empty()) return "values leave the rows besides";
   for (const te::Compute& c : rows.program.computes) {
+    if (has_empty_axis(c)) return c.name() + " has an axis of extent 0";
     int64_t elements = 1;
     for (size_t d = rows.rows; d < c.axes.size(); ++d) elements *= c.axes[d].extent;
-    if (elements == 0 || te::num_points(c.reduce_axes) == 0) return c.name() + " has no elements";
     if (elements > kMaxElements || elements * te::num_points(c.reduce_axes) > kMaxTerms)
       return c.name() + " has more elements of a row, or more terms, than one thread computes";
     if (c.outputs.size() > 1) return c.name() + " has several outputs";

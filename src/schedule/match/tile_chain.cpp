@@ -122,15 +122,15 @@ std::string why_whole_rows_declined(const Chain& chain, const TargetInfo& target
   return "";
 }
 
-}  // namespace
-
-namespace {
-
 // Why rows of two products with a reduction of the rows between them are not computed by a tile.
 std::string why_attention_declined(const Chain& chain, const TargetInfo& target) {
   const te::Program& program = chain.program;
   const auto& segments = chain.segments;
-  if (segments.size() != 2 || segments[0].sum.empty() || !segments[1].sum.empty() || !is_heavy(program, segments[1]))
+  for (const ChainSegment& s : segments) {
+    if (!is_heavy(program, s))
+      return s.output() + " stands between the products: not all that one multiplies is one row of the other";
+  }
+  if (segments.size() != 2 || segments[0].sum.empty() || !segments[1].sum.empty())
     return "a tile holds products one after the other, or two with a reduction of the rows between them";
   const Contraction last = *match_contraction(*program.find_compute(chain.last));
   for (const std::string& sum : {segments[0].sum, chain.last}) {

@@ -415,6 +415,20 @@ TEST(EmitCuda, ConsumersOfABlockTakeTurns) {
   EXPECT_THROW(emit_cuda(filled_in_bulk(kRow, " units 1 together 4")), InternalError) << "too many threads";
 }
 
+// `statements` behind those of the bulk kernel, whose blocks walk.
+loop::Program beside_the_sums(const std::string& statements) {
+  loop::Program both = filled_in_bulk(kRow, " units 1 together 1");
+  const loop::Program other = loop::parse_program(
+      "program p kernel k(A: f16[250, 256] param, B: f16[16, 256] param, Y: f32[256, 16] param written) tiles t in 2 "
+      "{" +
+      statements + "}");
+  both.kernels[0].body.push_back(other.kernels[0].body[0]);
+  return both;
+}
+
+const std::string kBackwards =
+    "for v in 256 threads { Y[((t * 128) + floordiv(v, 2)), floormod(v, 2)] = n[(255 - v)] } ";
+
 // Shared memory is used until the last thread of a tile has done with it.
 TEST(EmitCuda, WalkingThreadsMeetBetweenTilesThatShareMemory) {
   loop::Program p = pipelined("X[k, ramp((i * 4), 1, 4)]");
@@ -422,18 +436,47 @@ TEST(EmitCuda, WalkingThreadsMeetBetweenTilesThatShareMemory) {
   p.kernels[0].units = 1;
   EXPECT_EQ(count(emitted(p).text, "__syncthreads();"), before + 1);
   const std::string beside =
-      "alloc n: f32[256] stack { for u in 256 threads { n[u] = 1:f32 } "
-      "for v in 256 threads { Y[((t * 128) + floordiv(v, 2)), floormod(v, 2)] = n[(255 - v)] } }";
-  loop::Program both = filled_in_bulk(kRow, " units 1 together 1");
-  const loop::Program shared = loop::parse_program(
-      "program p kernel k(A: f16[250, 256] param, B: f16[16, 256] param, Y: f32[256, 16] param written) tiles t in 2 "
-      "{" +
-      beside + "}");
-  both.kernels[0].body.push_back(shared.kernels[0].body[0]);
+      "alloc n: f32[256] stack { for u in 256 threads { n[u] = cast<f32>(A[t, u]) } " + kBackwards + "}";
+  loop::Program both = beside_the_sums(beside);
   EXPECT_EQ(count(emitted(both).text, "tw_meet<256>(1);"), 3U)
       << "behind the sums, in front of n's use, of its next tile";
   both.kernels[0].together = 2;
-  EXPECT_THROW(emit_cuda(both), InternalError) << "consumers that share more than the ring";
+  EXPECT_TRUE(holds(emitted(both).text, " + 1024 * tw_team);")) << "consumers have memory of their own";
+}
+
+TEST(EmitCuda, WhatNoTileChangesIsFilledOnce) {
+  const std::string fill = "alloc n: f32[256] stack { for u in 256 threads { n[u] = cast<f32>(B[0, u]) } ";
+  const std::string text = emitted(beside_the_sums(fill + kBackwards + "}")).text;
+  const size_t first = text.find("= tw_f16_to_f32("), walk = text.find("for (int tile");
+  EXPECT_LT(first, walk) << text;
+  EXPECT_EQ(text.find("= tw_f16_to_f32(", walk), std::string::npos) << "once";
+  EXPECT_LT(text.find("tw_meet<256>(1);"), walk) << "all have it then";
+  loop::Program two = beside_the_sums(fill + kBackwards + "}");
+  two.kernels[0].together = 2;
+  EXPECT_TRUE(holds(emitted(two).text, "if (tw_team == 0) {")) << "one consumer fills for both";
+  EXPECT_TRUE(holds(emitted(two).text, "tw_meet<512>(5);"));
+  const std::string changed =
+      emitted(beside_the_sums(fill + kBackwards + "for w in 256 threads { n[w] = 2:f32 } }")).text;
+  EXPECT_GT(changed.find("= tw_f16_to_f32("), changed.find("for (int tile")) << "a tile changes it";
+}
+
+// Those who compute hold 160 words each, and may have more registers than the producer's warps need.
+TEST(EmitCuda, ConsumersTakeRegistersOfTheProducer) {
+  const auto holding = [](int words) {
+    return beside_the_sums(
+        fmt::format("alloc z: f32[256, {}] register {{ for u in 256 threads {{ z[u, 0] = 1:f32 }} "
+                    "for v in 256 threads {{ Y[((t * 128) + floordiv(v, 2)), floormod(v, 2)] = "
+                    "z[v, 0] }} }}",
+                    words));
+  };
+  const CudaSource many = emitted(holding(160));
+  EXPECT_EQ(many.kernels[0].threads, 384) << "a whole warp group gives registers back";
+  EXPECT_TRUE(holds(many.text, "__launch_bounds__(384, 1)"));
+  EXPECT_TRUE(holds(many.text, "tw_take_registers<232>();")) << "of 168 each, all but 40 of the producer's";
+  EXPECT_TRUE(holds(many.text, "tw_give_registers<40>();"));
+  const CudaSource few = emitted(holding(8));
+  EXPECT_EQ(few.kernels[0].threads, 288);
+  EXPECT_EQ(few.text.find("tw_take_registers<232>"), std::string::npos);
 }
 
 // Another round of the loop finds slots as the last one left them; another loop has the same ring.

@@ -440,32 +440,30 @@ class ChainFuser {
     });
     if (group == merged.nodes.end() || (last_ != Role::kReduction && group->outputs.size() != 1))
       return because(name, "several values would leave the group");
+    const auto winograd = std::ranges::find(group->body->nodes, "winograd_conv", &Node::op);
+    if (winograd != group->body->nodes.end())
+      return because(name, "{} is a Winograd convolution: its tiles are no rows", winograd->name);
     std::map<std::string, std::string> nodes;
     const te::Program program = stored_program(*group->body, context_.ops, &nodes);
-    RuleResult rule = pays(*group, program, compared);
+    RuleResult rule = pays(program, compared);
     if (rule.ok()) return rule;
     Why why = rule.why();
     why.text = graph::in_words_of_graph(why.text, nodes);
     return why;
   }
 
-  RuleResult pays(const Node& group, const te::Program& program, Numbers& compared) const {
-    const std::string_view name = last_ == Role::kReduction ? kReducedRule : kChainRule;
-    const auto no_match = [&](const std::string& reason) {
-      const auto winograd = std::ranges::find(group.body->nodes, "winograd_conv", &Node::op);
-      if (winograd == group.body->nodes.end()) return because(name, "{}", reason);
-      return because(name, "{} is a Winograd convolution: its tiles are no rows", winograd->name);
-    };
+  RuleResult pays(const te::Program& program, Numbers& compared) const {
     if (last_ == Role::kReduction) {
       const bool is_gpu = context_.target.kind == DeviceKind::kCuda;
       const Result<schedule::ReducedProduct> match =
           is_gpu ? schedule::match_reduced_product(program) : schedule::match_combined_rows(program);
-      if (!match.ok()) return no_match(match.reason());
+      if (!match.ok()) return because(kReducedRule, "{}", match.reason());
       return is_gpu ? transform::pays(*match, context_, compared) : pays_near(*match, context_, compared);
     }
     schedule::Schedule inlined;
     const Result<schedule::Chain> match = schedule::match_chain(schedule::inline_chain(inlined, program));
-    return match.ok() ? transform::pays(*match, context_, compared) : no_match(match.reason());
+    if (!match.ok()) return because(kChainRule, "{}", match.reason());
+    return transform::pays(*match, context_, compared);
   }
 
   const Graph& graph_;

@@ -209,6 +209,16 @@ TEST(ScaleProducts, NumbersOfBothOperandsBecomeOneFactor) {
   EXPECT_EQ(count_nodes(after(text, "scale-products"), "mul"), 2);
 }
 
+// What f16 stores of a product before a small number makes it small may be too large for it.
+TEST(ScaleProducts, ProductsOfHalvesStayInRange) {
+  std::string text = scores("  qs : f32[5, 8] = mul(q, a)\n  ks : f32[5, 8] = mul(b, k)\n");
+  for (size_t at = text.find("f32"); at != std::string::npos; at = text.find("f32")) text.replace(at, 3, "f16");
+  EXPECT_EQ(ops_of(after(text, "scale-products", DeviceKind::kCuda)), "slice slice transpose matmul mul");
+  text.replace(text.find("[0.25]"), 6, "[0.0125]");
+  EXPECT_EQ(ops_of(after(text, "scale-products", DeviceKind::kCuda)), "slice slice mul transpose matmul mul")
+      << "the half alone moves";
+}
+
 TEST(ScaleProducts, WhatIsComputedIsMultipliedThere) {
   const std::string text =
       scores("  qr : f32[5, 8] = relu(q)\n  qs : f32[5, 8] = mul(qr, a)\n  ks : f32[5, 8] = relu(k)\n");

@@ -1,6 +1,9 @@
 // (a x) y = a (x y): queries and keys that a model multiplies by a number each are operands as they are, and their
 // scores are multiplied instead, where they are in registers. Only where x was cut from a larger value, looked up or
-// repeated: what an operator computes it can multiply, too, without a kernel more.
+// repeated: what an operator computes it can multiply, too, without a kernel more. Products of f16 are stored before
+// they are multiplied, where no chain keeps them in registers: factors that keep them in f16's range stay where they
+// are.
+#include <cmath>
 #include <optional>
 
 #include "transform/constants.h"
@@ -57,15 +60,16 @@ class Scaler {
   }
 
   void move_factors(const Node& node) {
+    constexpr double kLeast = 1.0 / 32;  // of heads of up to 1,024 elements
+    const DataType type = editor_.type(node.outputs[0]).type;
     double factor = 1;
     for (const size_t k : {0, 1}) {
       const std::optional<Scaled> found = scaled(editor_.producer(node.outputs[0])->inputs[k]);
-      if (!found) continue;
+      if (!found || (type == DataType::f16() && std::abs(factor * found->factor) < kLeast)) continue;
       factor *= found->factor;
       editor_.replace(found->product, found->x);
     }
     if (factor == 1) return;
-    const DataType type = editor_.type(node.outputs[0]).type;
     const ValueId number = editor_.add_constant(node.name + ".factor", {type, {}}, scalar_bytes(type, factor));
     const ValueId product = editor_.add(Node(*editor_.producer(node.outputs[0])));
     editor_.replace(node.outputs[0], editor_.emit(node, "mul", {product, number}));
@@ -76,9 +80,9 @@ class Scaler {
 
 }  // namespace
 
-// On CPUs the copy that multiplies packs the operand, too.
+// On CPUs the copy that multiplies packs the operand, too. Rounded numbers are others.
 graph::Graph scale_products(const graph::Graph& graph, const TransformContext& context) {
-  if (context.target.kind == DeviceKind::kCpu) return graph;
+  if (context.target.kind == DeviceKind::kCpu || context.precision == Precision::kStrict) return graph;
   return Scaler(graph, context.ops).run();
 }
 

@@ -14,7 +14,7 @@ TEST(ConstructMemory, SoftmaxByThreads) {
   for (const int64_t n : {7, 32, 65, 128, 200, 384, 1000}) {
     for (const int64_t rows : {2, 3, 8}) {
       SCOPED_TRACE(fmt::format("{} rows of {}", rows, n));
-      check({merged(testing::softmax(rows, n)), {}}, "cuda:sm_90a", n < 32 ? "point" : "rows", 1e-5);
+      check({merged(testing::softmax(rows, n)), {}}, "cuda:sm_90a", n < 32 ? "thread-rows" : "rows", 1e-5);
     }
   }
 }

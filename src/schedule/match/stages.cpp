@@ -232,6 +232,8 @@ Result<RowProgram> row_program(Schedule& s, const te::Program& program) {
 std::string why_not_by_thread(const RowProgram& rows) {
   constexpr int64_t kMaxElements = 32, kMaxTerms = 256;  // of a stage in a row: what registers hold, and what they sum
   if (!rows.statistics.empty()) return "values leave the rows besides";
+  if (std::ranges::count_if(rows.program.computes, &te::Compute::is_reduction) < 2)
+    return "one reduction: each of its points has a thread";
   for (const te::Compute& c : rows.program.computes) {
     if (has_empty_axis(c)) return c.name() + " has an axis of extent 0";
     int64_t elements = 1;

@@ -218,6 +218,27 @@ TEST_F(PassVariantsTest, ValuesLeaveBesideOthersWhereThatIsFaster) {
   EXPECT_EQ(apart.plan.groups.size(), 2U);
 }
 
+// Two products, one with a bias: their kernel has five buffers, one for each has three and four.
+TEST_F(PassVariantsTest, ProductsShareAKernelWhereThatIsFaster) {
+  graph::Graph g;
+  const auto weights = [&](const std::string& name, const Shape& shape) {
+    const graph::RefTensor values = graph::RefTensor::zeros({DataType::f16(), shape});
+    return g.add_constant(name, values.type, share(values.to_bytes()));
+  };
+  const graph::ValueId x = g.add_input("x", {DataType::f16(), {4096, 128}});
+  const graph::ValueId t = graph::test::add(g, "matmul", {x, weights("w", {128, 64})});
+  const graph::ValueId y = graph::test::add(g, "matmul", {graph::test::add(g, "relu", {t}), weights("v", {64, 32})});
+  g.outputs = {graph::test::add(g, "add", {y, g.add_input("b", {DataType::f16(), {32}})})};
+  const EntryCode together = compile(g, std::make_unique<BufferMeasurer>(850));
+  EXPECT_EQ(chosen(together), "");
+  EXPECT_EQ(together.plan.groups.size(), 1U);
+  ASSERT_EQ(std::ranges::count(together.plan.passes, "fuse-chains", &plan::PassVariant::pass), 1);
+  const EntryCode apart = compile(g, std::make_unique<BufferMeasurer>(1000));
+  EXPECT_EQ(chosen(apart), "fuse-chains products-apart");
+  EXPECT_EQ(apart.plan.groups.size(), 2U);
+  EXPECT_EQ(compile(g, {{1, 1000}}, &apart.plan).plan.groups.size(), 2U) << "replayed";
+}
+
 TEST(ChooseVariants, TakesTheOneThatSavesMost) {
   std::vector<plan::PassVariant> variants = {{"a", "off", 90, 100}, {"a", "always", 50, 70}, {"b", "off", 99, 100}};
   choose_variants(variants, {{"p"}, {"q"}, {"r"}});

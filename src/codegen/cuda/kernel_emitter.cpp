@@ -30,9 +30,9 @@ CudaKernel KernelEmitter::run() {
     const bool pipelined = s->kind == StmtKind::kFor && s->for_kind == loop::ForKind::kPipelined;
     return pipelined && !bulk_nests(loop::pipeline_parts(*s).fill).empty();
   });
-  moves_registers_ = !loops.empty() && moves_registers();
+  taken_registers_ = loops.empty() ? 0 : registers_to_take();
   out_.threads = consumer_threads_;
-  if (!loops.empty()) out_.threads += moves_registers_ ? kGroupThreads : kWarpThreads;  // and the producer
+  if (!loops.empty()) out_.threads += taken_registers_ > 0 ? kGroupThreads : kWarpThreads;  // and the producer
   TW_CHECK(out_.threads <= kMaxThreads, "kernel {}: {} threads in a block", kernel_.name, out_.threads);
   for (const Stmt& step : group_steps(kernel_.body)) {
     loop::visit({step}, [&](const Stmt& s) {
@@ -57,16 +57,11 @@ CudaKernel KernelEmitter::run() {
   if (!loops.empty()) set_up_tma(loops);
   line("tw_begin();");
   if (tma_ring_) line("if (threadIdx.x < {}) {{", consumer_threads_);
-  if (moves_registers_) {
-    // All have the same number when the block starts; there are no more than these.
-    const int64_t all = out_.threads * multiple_below(kRegisters / out_.threads, kRegisterMultiple);
-    const int64_t left = (all - kGroupThreads * kProducerRegisters) / consumer_threads_;
-    line("tw_take_registers<{}>();", multiple_below(std::min(left, kMostRegisters), kRegisterMultiple));
-  }
+  if (taken_registers_ > 0) line("tw_take_registers<{}>();", taken_registers_);
   tiles(WarpRole::kConsumer);
   if (tma_ring_) {
     line("}} else {{");
-    if (moves_registers_) line("tw_give_registers<{}>();", kProducerRegisters);
+    if (taken_registers_ > 0) line("tw_give_registers<{}>();", kProducerRegisters);
     line("if (threadIdx.x == {}) {{", consumer_threads_);
     tiles(WarpRole::kProducer);
     line("}} }}");
@@ -77,7 +72,7 @@ CudaKernel KernelEmitter::run() {
   return out_;
 }
 
-bool KernelEmitter::moves_registers() const {
+int64_t KernelEmitter::registers_to_take() const {
   constexpr int64_t kOthers = 40, kHalfOfMemory = 113 * 1024;  // registers beside arrays; bytes: no two blocks fit then
   int64_t words = 0, bytes = 0;
   loop::visit(kernel_.body, [&](const Stmt& s) {
@@ -88,8 +83,13 @@ bool KernelEmitter::moves_registers() const {
     words += s->allocated.size() * s->allocated.type.bytes() / 4 / tile_threads_;
   });
   const bool alone = kernel_.units > 0 || bytes > kHalfOfMemory;
-  return alone && consumer_threads_ % kGroupThreads == 0 && consumer_threads_ + kGroupThreads <= kMaxThreads &&
-         words + kOthers > kRegisters / (consumer_threads_ + kGroupThreads);
+  const int64_t threads = consumer_threads_ + kGroupThreads;
+  if (!alone || consumer_threads_ % kGroupThreads != 0 || threads > kMaxThreads) return 0;
+  // All have the same number when the block starts.
+  const int64_t at_start = multiple_below(kRegisters / threads, kRegisterMultiple);
+  const int64_t left = (threads * at_start - kGroupThreads * kProducerRegisters) / consumer_threads_;
+  const int64_t taken = multiple_below(std::min(left, kMostRegisters), kRegisterMultiple);
+  return words + kOthers > at_start && taken > at_start ? taken : 0;
 }
 
 void KernelEmitter::tiles(WarpRole role) {
@@ -156,7 +156,7 @@ std::string KernelEmitter::text() const {
   const std::string shared =
       out_.shared_bytes > 0 ? "  extern __shared__ __align__(1024) unsigned char tw_shared[];\n" : "";
   const std::string cluster = kernel_.cluster > 1 ? fmt::format("__cluster_dims__({}, 1, 1) ", kernel_.cluster) : "";
-  const std::string bounds = fmt::format("{}{}", out_.threads, moves_registers_ ? ", 1" : "");
+  const std::string bounds = fmt::format("{}{}", out_.threads, taken_registers_ > 0 ? ", 1" : "");
   return fmt::format("extern \"C\" __global__ void {}__launch_bounds__({}) {}({}) {{\n{}{}}}\n", cluster, bounds,
                      out_.name, fmt::join(params, ", "), shared, text_);
 }

@@ -35,8 +35,9 @@ class KernelEmitter {
 
  private:
   void declare_params();
-  // Whether consumers hold more than their share of the registers, which the producer does not need.
-  bool moves_registers() const;
+  // Registers of each thread that computes, where those hold more than their share, and the producer gives up some of
+  // its own; else 0.
+  int64_t registers_to_take() const;
   bool fits_narrow() const;
 
   template <typename... Args>
@@ -191,7 +192,7 @@ class KernelEmitter {
   int64_t tile_threads_ = 1;            // threads of a tile: of one consumer
   int64_t consumer_threads_ = 1;        // threads of all consumers of a block
   std::string thread_ = "threadIdx.x";  // thread of a consumer
-  bool moves_registers_ = false;        // from the producer's warp group to the consumers
+  int64_t taken_registers_ = 0;         // of consumers, with those of the producer's warp group; 0: all have as many
   WarpRole role_ = WarpRole::kConsumer;
   std::optional<Ring> tma_ring_;                    // ring of buffers filled by TMA
   bool per_team_ = false;                           // whether each of the tiles together has buffers of its own

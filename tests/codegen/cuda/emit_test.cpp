@@ -474,6 +474,11 @@ TEST(EmitCuda, ConsumersTakeRegistersOfTheProducer) {
   EXPECT_TRUE(holds(many.text, "__launch_bounds__(384, 1)"));
   EXPECT_TRUE(holds(many.text, "tw_take_registers<232>();")) << "of 168 each, all but 40 of the producer's";
   EXPECT_TRUE(holds(many.text, "tw_give_registers<40>();"));
+  loop::Program teams = holding(160);
+  teams.kernels[0].together = 2;
+  EXPECT_TRUE(holds(emitted(teams).text, "tw_take_registers<104>();")) << "of 96";
+  teams.kernels[0].together = 3;
+  EXPECT_EQ(emitted(teams).kernels[0].threads, 3 * 256 + 32) << "nothing is left to take";
   const CudaSource few = emitted(holding(8));
   EXPECT_EQ(few.kernels[0].threads, 288);
   EXPECT_EQ(few.text.find("tw_take_registers<232>"), std::string::npos);

@@ -23,17 +23,22 @@ constexpr int64_t kWarps = 4;        // of the smallest tile
 constexpr int64_t kMaxRows = 128;    // of a tile
 constexpr int64_t kReserved = 4096;  // bytes of a tile for what threads combine, and for the hardware
 
-// Why `sum` is no product of 16-bit matrices with `batch` axes in front of one of rows and one of columns.
-std::string why_product_declined(const Chain& chain, const std::string& sum, size_t batch) {
-  const Contraction m = *match_contraction(*chain.program.find_compute(sum));
+// Why `sum` is no product of 16-bit matrices.
+std::string why_product_declined(const te::Program& program, const std::string& sum) {
+  const Contraction m = *match_contraction(*program.find_compute(sum));
   const bool halves = m.a.type().is_half() && m.a.type() == m.b.type();
   if (!halves || m.words || m.compute->outputs[0].type != DataType::f32()) return sum + " multiplies no 16-bit floats";
-  const auto of_both = [&](const te::Axis& axis) { return te::uses_axis(m.a, axis.name); };
-  if (m.condition || m.a_uses_column || m.rows.size() != 1 || m.batch.size() != batch ||
-      !std::ranges::all_of(m.batch, of_both))
-    return sum + " has not one axis of rows in each batch";
-  const bool small = m.rows[0].extent < kMinLines || m.column.extent < kMinLines;
+  if (m.condition || m.a_uses_column) return sum + " is no product of two matrices";
+  const bool small = te::num_points(m.rows) < kMinLines || m.column.extent < kMinLines;
   return small ? sum + " is no product of matrices but of vectors" : "";
+}
+
+// Why `sum` has not `batch` axes in front of one of rows and one of columns.
+std::string why_batches_declined(const te::Program& program, const std::string& sum, size_t batch) {
+  const Contraction m = *match_contraction(*program.find_compute(sum));
+  const auto of_both = [&](const te::Axis& axis) { return te::uses_axis(m.a, axis.name); };
+  const bool fits = m.rows.size() == 1 && m.batch.size() == batch && std::ranges::all_of(m.batch, of_both);
+  return fits ? "" : sum + " has not one axis of rows in each batch";
 }
 
 // Steps of the first product.
@@ -134,7 +139,8 @@ std::string why_attention_declined(const Chain& chain, const TargetInfo& target)
     return "a tile holds products one after the other, or two with a reduction of the rows between them";
   const Contraction last = *match_contraction(*program.find_compute(chain.last));
   for (const std::string& sum : {segments[0].sum, chain.last}) {
-    if (std::string reason = why_product_declined(chain, sum, last.batch.size()); !reason.empty()) return reason;
+    if (std::string reason = why_batches_declined(program, sum, last.batch.size()); !reason.empty()) return reason;
+    if (std::string reason = why_product_declined(program, sum); !reason.empty()) return reason;
   }
   const te::Compute& scores = *program.find_compute(segments[0].output());
   const int64_t keys = scores.axes.back().extent;
@@ -167,17 +173,6 @@ std::string why_link_declined(const te::Program& program, const ChainSegment& be
   return fits ? "" : fmt::format("{} multiplies other than the rows of {} one by one", sum, before.output());
 }
 
-// Why `sum` is no product of 16-bit matrices.
-std::string why_one_product_declined(const te::Program& program, const std::string& sum) {
-  const Contraction m = *match_contraction(*program.find_compute(sum));
-  const bool halves = m.a.type().is_half() && m.a.type() == m.b.type();
-  if (!halves || m.words || m.compute->outputs[0].type != DataType::f32()) return sum + " multiplies no 16-bit floats";
-  if (m.condition || m.a_uses_column || !m.batch.empty()) return sum + " is no product of two matrices";
-  int64_t rows = 1;
-  for (const te::Axis& r : m.rows) rows *= r.extent;
-  return rows < kMinLines || m.column.extent < kMinLines ? sum + " is no product of matrices but of vectors" : "";
-}
-
 // Shared memory of the smallest tile: all second operands but the first, and two k-blocks of the first product.
 int64_t resident_bytes(const Chain& chain) {
   constexpr int64_t kBlock = 64, kStages = 2;
@@ -197,15 +192,17 @@ int64_t resident_bytes(const Chain& chain) {
 
 // Why products one after the other do not pass their rows on in a tile.
 std::string why_products_declined(const Chain& chain, const TargetInfo& target) {
+  const Contraction first = *match_contraction(*chain.program.find_compute(chain.segments[0].sum));
+  if (!first.batch.empty()) return chain.segments[0].sum + " is several products, one of each batch or group";
   for (size_t i = 0; i < chain.segments.size(); ++i) {
     const ChainSegment& segment = chain.segments[i];
     const std::string& next = i + 1 < chain.segments.size() ? chain.segments[i + 1].sum : chain.last;
-    if (std::string reason = why_one_product_declined(chain.program, segment.sum); !reason.empty()) return reason;
+    if (std::string reason = why_product_declined(chain.program, segment.sum); !reason.empty()) return reason;
     if (std::string reason = why_link_declined(chain.program, segment, next); !reason.empty()) return reason;
     if (chain.program.tensor(segment.output()).shape.back() > kMaxResidentColumns)
       return segment.sum + " has more columns than a warp holds";
   }
-  if (std::string reason = why_one_product_declined(chain.program, chain.last); !reason.empty()) return reason;
+  if (std::string reason = why_product_declined(chain.program, chain.last); !reason.empty()) return reason;
   const bool fits = resident_bytes(chain) <= target.levels.front().capacity_bytes;
   return fits ? "" : "second operands of the products do not fit shared memory";
 }

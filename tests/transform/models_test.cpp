@@ -1,11 +1,8 @@
 // The passes on the small versions of the project's networks (scripts/make_models.py), found through TW_MODELS_DIR.
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <cstdlib>
-#include <filesystem>
-
 #include "frontend/onnx/import.h"
+#include "tests/harness/small_models.h"
 #include "tests/transform/graph_tools.h"
 
 namespace tw::transform {
@@ -16,17 +13,6 @@ using testing::context;
 
 constexpr double kReassociated = 1e-9;
 constexpr double kPatterns = 1e-6;  // constants of decomposed operators (sqrt(2), 1/6) are written in f32
-
-std::vector<std::string> small_models() {
-  std::vector<std::string> paths;
-  const char* folder = std::getenv("TW_MODELS_DIR");
-  if (folder == nullptr) return paths;
-  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
-    if (entry.path().filename().string().ends_with("_small.onnx")) paths.push_back(entry.path().string());
-  }
-  std::sort(paths.begin(), paths.end());
-  return paths;
-}
 
 // Weights in f64, so that passes that reassociate can be held to a tight bound.
 Graph load(const std::string& path) {
@@ -39,7 +25,7 @@ double tolerance_of(std::string_view pass) {
 }
 
 TEST(SmallModels, KeepTheirFunction) {
-  const std::vector<std::string> models = small_models();
+  const std::vector<std::string> models = testing::small_models();
   if (models.empty()) GTEST_SKIP() << "not run: TW_MODELS_DIR names no folder with *_small.onnx";
   for (const std::string& path : models) {
     SCOPED_TRACE(path);

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "codegen/cuda/kernel_emitter.h"
+#include "codegen/cuda/once.h"
 #include "codegen/cuda/owners.h"
 #include "expr/scalar.h"
 #include "support/error.h"
@@ -200,9 +201,7 @@ std::string KernelEmitter::bind(const Expr& e) {
   return names_.evaluated[&*e] = name;
 }
 
-bool KernelEmitter::is_read_only(const std::string& buffer) const {
-  return is_param(buffer) && std::ranges::find(kernel_.written, buffer) == kernel_.written.end();
-}
+bool KernelEmitter::is_read_only(const std::string& buffer) const { return codegen::is_read_only(kernel_, buffer); }
 
 void KernelEmitter::prepare_load(const Expr& e) {
   const MaybeLoad from = maybe_load(e);

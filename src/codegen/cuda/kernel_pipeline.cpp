@@ -5,6 +5,7 @@
 
 #include "codegen/cuda/bulk.h"
 #include "codegen/cuda/kernel_emitter.h"
+#include "codegen/cuda/once.h"
 #include "support/error.h"
 
 namespace tw::codegen {
@@ -109,10 +110,8 @@ void KernelEmitter::set_up_tma(const std::vector<Stmt>& loops) {
 
 void KernelEmitter::skip(const std::string& tiles) {
   const auto once = [&](const auto& self, const std::vector<Stmt>& stmts) -> bool {
-    return std::ranges::any_of(stmts, [&](const Stmt& s) {
-      const bool holds = s->kind == StmtKind::kLet || s->kind == StmtKind::kAllocate || s->kind == StmtKind::kBlock;
-      return s.same(tma_ring_->loop) || (holds && self(self, s->body));
-    });
+    return std::ranges::any_of(
+        stmts, [&](const Stmt& s) { return s.same(tma_ring_->loop) || (runs_body_once(s) && self(self, s->body)); });
   };
   TW_CHECK(tma_ring_ && once(once, kernel_.body), "kernel {}: tiles together have other numbers of k-blocks",
            kernel_.name);

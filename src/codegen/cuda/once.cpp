@@ -36,8 +36,7 @@ class TileStatements {
       if (s->kind == StmtKind::kLet && uses_tile(s->value)) tile_names_.insert(s->var);
       if (s->kind == StmtKind::kAllocate && s->allocated.scope != loop::Scope::kRegister)
         buffers_.push_back(s->allocated);
-      const bool around = s->kind == StmtKind::kLet || s->kind == StmtKind::kAllocate || s->kind == StmtKind::kBlock;
-      around ? add(s->body) : statements_.push_back(s);
+      runs_body_once(s) ? add(s->body) : statements_.push_back(s);
     }
   }
 
@@ -46,15 +45,11 @@ class TileStatements {
   }
 
   bool is_alike(const Stmt& fill, const std::string& buffer, const loop::Kernel& kernel) const {
-    const auto is_constant = [&](const std::string& name) {
-      const bool param = std::ranges::find(kernel.params, name, &loop::Buffer::name) != kernel.params.end();
-      return param && std::ranges::find(kernel.written, name) == kernel.written.end();
-    };
     bool alike = true;
     loop::visit({fill}, [&](const Stmt& s) { alike = alike && (s->kind != StmtKind::kStore || s->buffer == buffer); });
     loop::visit_exprs({fill}, [&](const Expr& whole) {
       alike = alike && !uses_tile(whole);
-      visit(whole, [&](const Expr& e) { alike = alike && (e.op() != Op::kLoad || is_constant(e->name)); });
+      visit(whole, [&](const Expr& e) { alike = alike && (e.op() != Op::kLoad || is_read_only(kernel, e->name)); });
     });
     return alike;
   }
@@ -74,6 +69,15 @@ std::vector<OnceFilled> once_filled(const loop::Kernel& kernel) {
     if (fill) found.push_back({buffer, *fill});
   }
   return found;
+}
+
+bool is_read_only(const loop::Kernel& kernel, const std::string& buffer) {
+  return std::ranges::find(kernel.params, buffer, &loop::Buffer::name) != kernel.params.end() &&
+         std::ranges::find(kernel.written, buffer) == kernel.written.end();
+}
+
+bool runs_body_once(const loop::Stmt& s) {
+  return s->kind == StmtKind::kLet || s->kind == StmtKind::kAllocate || s->kind == StmtKind::kBlock;
 }
 
 bool fills_any(const loop::Stmt& s, const std::set<std::string>& buffers) {

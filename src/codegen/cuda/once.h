@@ -17,6 +17,12 @@ struct OnceFilled {
 /// The buffers that every tile of `kernel` fills with the same values, all by one statement, before others read them.
 std::vector<OnceFilled> once_filled(const loop::Kernel& kernel);
 
+/// Whether a buffer is a parameter that the kernel does not write.
+bool is_read_only(const loop::Kernel& kernel, const std::string& buffer);
+
+/// Whether `s` runs its body once, whatever it does besides.
+bool runs_body_once(const loop::Stmt& s);
+
 /// Whether `s` stores to one of `buffers`.
 bool fills_any(const loop::Stmt& s, const std::set<std::string>& buffers);
 

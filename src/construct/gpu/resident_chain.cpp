@@ -24,12 +24,10 @@ namespace {
 using schedule::Chain;
 using Links = std::vector<std::unique_ptr<Link>>;
 
-constexpr int64_t kRegisters = 65536, kMaxRegisters = 250;  // of an SM, and of a thread
+constexpr int64_t kMaxRegisters = 250;          // of a thread
 constexpr int64_t kQuarter = 4 * kWarpThreads;  // registers are given to a warp of each of four SM partitions
 constexpr int64_t kMaxSums = 64;                // of the last product that a thread holds at a time
 constexpr int64_t kOtherRegisters = 40;         // beside sums and operands
-constexpr int64_t kReservedBytes = 3072;        // shared memory of a block for barriers and the hardware
-constexpr double kSharedBytes = 128;            // of shared memory, a cycle
 constexpr double kProductCycles = 800;  // of a product of a tile behind the first: its operands wait for its sums
 constexpr int64_t kMaxNeighbours = 8;   // columns of the last product that a thread stores together
 
@@ -64,7 +62,7 @@ class ResidentChain {
     const ThreadBlockTile& first = tiles_[0];
     const int64_t rows = tile_rows(), threads = first.threads();
     const int64_t all = round_up(threads * first.together + (first.tma ? kWarpThreads : 0), kQuarter);
-    const int64_t registers = std::min(kMaxRegisters, kRegisters / all);
+    const int64_t registers = std::min(kMaxRegisters, kSmRegisters / all);
     for (size_t i = 0; i < tiles_.size(); ++i) {
       const int64_t sums = rows * ThreadBlockTile::extent(tiles_[i].columns) / threads;
       const int64_t operand = i == 0 || rows_ == Rows::kInSharedMemory ? 0 : rows * tiles_[i].tile_k / 2 / threads;

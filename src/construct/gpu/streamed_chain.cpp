@@ -20,7 +20,6 @@ namespace {
 using schedule::Chain;
 using Names = std::vector<std::string>;
 
-constexpr int64_t kRegisters = 65536;  // of an SM
 // Of a tile: its launch; of a block of keys: its barrier, and what waits for each other in it.
 constexpr double kTileCycles = 1500, kBlockCycles = 500;
 constexpr double kElementCycles = 0.05;  // SM cycles an element between the products
@@ -67,13 +66,13 @@ class StreamedChain {
     const bool rows = tile_rows() / 2 < round_up(scores_.m, kInstructionRows);
     const bool keys = shape_.keys / 2 < round_up(scores_.n, kMatrixSteps);
     return rows && keys && find_row_of_maximum() >= 0 && registers() <= schedule::kMaxStreamedRegisters &&
-           registers() * threads() <= kRegisters && shared_bytes() <= target_.levels.front().capacity_bytes;
+           registers() * threads() <= kSmRegisters && shared_bytes() <= target_.levels.front().capacity_bytes;
   }
 
   double predicted_ns() const {
     const int64_t tiles = scores_.batch * ceil_div(scores_.m, tile_rows());
     const int64_t at_once = std::max<int64_t>(
-        1, std::min(target_.levels.front().capacity_bytes / shared_bytes(), kRegisters / (registers() * threads())));
+        1, std::min(target_.levels.front().capacity_bytes / shared_bytes(), kSmRegisters / (registers() * threads())));
     const auto waves = static_cast<double>(ceil_div(tiles, target_.compute_units * at_once));
     const auto together = static_cast<double>(std::min(at_once, ceil_div(tiles, target_.compute_units)));
     const auto elements = static_cast<double>(tile_rows() * shape_.keys);

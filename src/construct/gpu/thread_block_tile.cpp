@@ -16,7 +16,6 @@ namespace {
 constexpr double kGroupProducts = 2048;  // wgmma, 16-bit floats; tf32: half
 constexpr double kProducts = 128;        // f32 FMAs of threads
 constexpr double kLoadBytes = 48;        // an SM's share of L2 bandwidth (measured on an H100)
-constexpr double kSharedBytes = 128;     // shared memory bandwidth
 constexpr double kScattered = 8;         // factor on results stored alone, each to part of a sector
 constexpr double kTileCycles = 2000;     // prologue and epilogue of a tile
 constexpr double kNextTileCycles = 500;  // step to the next tile of a persistent block
@@ -26,11 +25,9 @@ constexpr double kTmaCycles = 300;       // min cycles of a k-block by TMA
 constexpr double kPairCycles = 150;      // wait of clustered tiles for each other, a k-block (measured on an H100)
 constexpr double kExposed = 0.25;        // unoverlapped fraction of the shorter times
 
-constexpr size_t kMaxTiles = 12;          // candidates of a problem
-constexpr int64_t kLinesTogether = 8;     // lines of a swizzle atom, wgmma operands
-constexpr int64_t kReservedBytes = 3072;  // shared memory of a block for barriers and the hardware
-constexpr int64_t kVectorColumns = 4;     // f32 of one access
-constexpr int64_t kRegisters = 65536;     // registers of an SM
+constexpr size_t kMaxTiles = 12;       // candidates of a problem
+constexpr int64_t kLinesTogether = 8;  // lines of a swizzle atom, wgmma operands
+constexpr int64_t kVectorColumns = 4;  // f32 of one access
 
 constexpr std::array<WarpTile, 12> kWarpTiles = {{{2, 4, 4, 8},
                                                   {4, 2, 4, 8},
@@ -192,7 +189,7 @@ bool fit_together(const ThreadBlockTile& tile, const GemmProblem& problem, const
   constexpr int64_t kOthers = 32, kMaxThreads = 1024;  // registers of a thread beside its sums; threads of a block
   const int64_t bytes = tile.stages * tile.shared_bytes(problem.bytes) + kReservedBytes;
   const int64_t threads = tile.threads() * tile.together + kWarpThreads;
-  const int64_t registers = kRegisters / (ceil_div(threads, kQuarter) * kQuarter) / 8 * 8;
+  const int64_t registers = kSmRegisters / (ceil_div(threads, kQuarter) * kQuarter) / 8 * 8;
   return bytes <= target.levels.front().capacity_bytes && sums_of_thread(tile) + kOthers <= registers &&
          threads <= kMaxThreads && tiles_of(tile, problem) > tile.persistent_blocks * tile.together;
 }
@@ -289,7 +286,7 @@ double shared_reads(const ThreadBlockTile& tile, const GemmProblem& p) {
 // How many tiles one SM runs at once, so that one computes while another loads or stores.
 int64_t tiles_at_once(const ThreadBlockTile& tile, const GemmProblem& p, const TargetInfo& target) {
   constexpr int64_t kOthers = 64, kMaxTilesAtOnce = 8;  // registers of a thread beside its sums
-  const int64_t by_registers = kRegisters / (tile.threads() * (sums_of_thread(tile) + kOthers));
+  const int64_t by_registers = kSmRegisters / (tile.threads() * (sums_of_thread(tile) + kOthers));
   const int64_t by_memory = target.levels.front().capacity_bytes / (tile.shared_bytes(p.bytes) * tile.stages);
   return std::clamp<int64_t>(std::min(by_registers, by_memory), 1, kMaxTilesAtOnce);
 }

@@ -11,6 +11,9 @@ namespace tw::construct {
 /// By which lines in shared memory are longer than their elements, so that neighbours lie in different banks. Operands
 /// of warp groups lie without gaps, in an order that does the same.
 inline constexpr int64_t kBankBytes = 16;
+/// Of an SM: registers; bytes of shared memory in a cycle; and those that a block's barriers and the hardware take.
+inline constexpr int64_t kSmRegisters = 65536, kReservedBytes = 3072;
+inline constexpr double kSharedBytes = 128;
 inline constexpr int64_t kInstructionRows = 16, kInstructionColumns = 8;  // of a warp's matrix instruction
 inline constexpr int64_t kMatrixSteps = 16;  // k of a matrix instruction: 16-bit floats, or two of tf32
 

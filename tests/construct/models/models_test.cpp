@@ -2,31 +2,18 @@
 // the group's maths. Found through TW_MODELS_DIR: small versions of the project's networks, or any others.
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <cstdlib>
-#include <filesystem>
 #include <set>
 
 #include "driver/code/group_code.h"
 #include "frontend/onnx/import.h"
 #include "ops/list.h"
 #include "tests/construct/construct_check.h"
+#include "tests/harness/small_models.h"
 #include "transform/pass.h"
 #include "transform/storage_order.h"
 
 namespace tw::construct {
 namespace {
-
-std::vector<std::string> small_models() {
-  std::vector<std::string> paths;
-  const char* folder = std::getenv("TW_MODELS_DIR");
-  if (folder == nullptr) return paths;
-  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
-    if (entry.path().filename().string().ends_with("_small.onnx")) paths.push_back(entry.path().string());
-  }
-  std::sort(paths.begin(), paths.end());
-  return paths;
-}
 
 void check_groups(const std::string& path, DataType type) {
   const graph::OpTable ops = ops::all_ops();
@@ -48,7 +35,7 @@ void check_groups(const std::string& path, DataType type) {
 }
 
 TEST(SmallModels, EveryKernelOfAGpuComputesItsGroup) {
-  const std::vector<std::string> models = small_models();
+  const std::vector<std::string> models = testing::small_models();
   if (models.empty()) GTEST_SKIP() << "not run: TW_MODELS_DIR names no folder with *_small.onnx";
   for (const std::string& path : models) {
     for (const DataType type : {DataType::f16(), DataType::f32()}) check_groups(path, type);

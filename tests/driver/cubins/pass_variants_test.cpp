@@ -201,12 +201,15 @@ class BufferMeasurer : public measure::Measurer {
   double together_ns_;
 };
 
+graph::ValueId add_zeros(graph::Graph& g, const std::string& name, const TensorType& type) {
+  return g.add_constant(name, type, share(graph::RefTensor::zeros(type).to_bytes()));
+}
+
 TEST_F(PassVariantsTest, ValuesLeaveBesideOthersWhereThatIsFaster) {
   graph::Graph g;
-  const graph::RefTensor weights = graph::RefTensor::zeros({DataType::f32(), {64, 96}});
   const graph::ValueId x = g.add_input("x", {DataType::f32(), {48, 64}});
   const graph::ValueId b = g.add_input("b", {DataType::f32(), {96}});
-  const graph::ValueId w = g.add_constant("w", weights.type, share(weights.to_bytes()));
+  const graph::ValueId w = add_zeros(g, "w", {DataType::f32(), {64, 96}});
   const graph::ValueId p = graph::test::add(g, "add", {graph::test::add(g, "matmul", {x, w}), b});
   g.outputs = {p, graph::test::add(g, "relu", {p})};
   const EntryCode together = compile(g, std::make_unique<BufferMeasurer>(850));
@@ -221,13 +224,10 @@ TEST_F(PassVariantsTest, ValuesLeaveBesideOthersWhereThatIsFaster) {
 // Two products, one with a bias: their kernel has five buffers, one for each has three and four.
 TEST_F(PassVariantsTest, ProductsShareAKernelWhereThatIsFaster) {
   graph::Graph g;
-  const auto weights = [&](const std::string& name, const Shape& shape) {
-    const graph::RefTensor values = graph::RefTensor::zeros({DataType::f16(), shape});
-    return g.add_constant(name, values.type, share(values.to_bytes()));
-  };
   const graph::ValueId x = g.add_input("x", {DataType::f16(), {4096, 128}});
-  const graph::ValueId t = graph::test::add(g, "matmul", {x, weights("w", {128, 64})});
-  const graph::ValueId y = graph::test::add(g, "matmul", {graph::test::add(g, "relu", {t}), weights("v", {64, 32})});
+  const graph::ValueId t = graph::test::add(g, "matmul", {x, add_zeros(g, "w", {DataType::f16(), {128, 64}})});
+  const graph::ValueId y =
+      graph::test::add(g, "matmul", {graph::test::add(g, "relu", {t}), add_zeros(g, "v", {DataType::f16(), {64, 32}})});
   g.outputs = {graph::test::add(g, "add", {y, g.add_input("b", {DataType::f16(), {32}})})};
   const EntryCode together = compile(g, std::make_unique<BufferMeasurer>(850));
   EXPECT_EQ(chosen(together), "");

@@ -117,6 +117,27 @@ TEST(ResidentChain, MatricesAtOddShapes) {
   }
 }
 
+// One weight for both products: as it is, and with rows and columns changed places, as in an autoencoder.
+TEST(ResidentChain, ProductsOfOneWeight) {
+  for (const bool turned : {false, true}) {
+    SCOPED_TRACE(turned ? "turned" : "as it is");
+    te::Builder b;
+    const te::Tensor x = b.placeholder("x", DataType::f16(), {130, 64}),
+                     w = b.placeholder("w", DataType::f16(), {64, 64});
+    const te::Tensor s = b.reduce("s", {130, 64}, {64}, te::CombinerKind::kSum, [&](const Exprs& i, const Exprs& r) {
+      return widened(x({i[0], r[0]})) * widened(w({i[1], r[0]}));
+    });
+    const te::Tensor h = b.compute("h", s.shape, [&](const Exprs& i) {
+      return cast(DataType::f16(), max(s(i) * float_imm(0.0625), float_imm(0)));
+    });
+    const te::Tensor t = b.reduce("t", {130, 64}, {64}, te::CombinerKind::kSum, [&](const Exprs& i, const Exprs& r) {
+      return widened(h({i[0], r[0]})) * widened(turned ? w({r[0], i[1]}) : w({i[1], r[0]}));
+    });
+    const te::Tensor y = b.compute("y", t.shape, [&](const Exprs& i) { return cast(DataType::f16(), t(i)); });
+    EXPECT_FALSE(check_products(b.finish("tied", {y})).empty());
+  }
+}
+
 TEST(ResidentChain, ThreeProducts) {
   const std::vector<std::string> traces = check_products(products({150, 0, 1, {64, 32, 48, 16}}));
   EXPECT_GT(count_saying(traces, "of 3 products in registers"), 0);

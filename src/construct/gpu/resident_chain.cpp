@@ -230,6 +230,7 @@ int64_t result_bytes(const Link& last) {
 void add_tiles(const Chain& chain, const StoredProduct& first, const GroupTask& task, const Construction& base,
                const TargetInfo& target, Candidates& candidates) {
   std::map<std::string, Layout> layouts = operand_layouts(chain, task);
+  for (const te::Tensor& t : first.program.inputs) layouts.erase(t.name);  // stored as the first product has them
   layouts.insert(first.layouts.begin(), first.layouts.end());
   const te::Program program = layouts.empty() ? chain.program : te::apply_layouts(chain.program, layouts);
   GemmProblem problem = problem_of(first, task, target);

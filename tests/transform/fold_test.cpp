@@ -47,6 +47,31 @@ TEST(FoldConstants, EvaluatesAndRounds) {
 )");
 }
 
+// What is larger than its inputs is stored where the model's weights are larger still; a repetition is not.
+TEST(FoldConstants, StoresShareOfTheWeights) {
+  const auto ops = [](const std::string& op, int64_t weights) {
+    Graph g = parse(fmt::format(R"(graph g {{
+  input i : i64[1]
+  input x : f32[{0}]
+  input w : f32[{0}]
+  input column : f32[200, 1]
+  input row : f32[1, 200]
+  p : f32[200, 200] = {1} as p
+  g : f32[1, 200] = gather(p, i) {{axis = 0}} as g
+  y : f32[{0}] = add(x, w) as y
+  output g, y
+}})",
+                                weights, op));
+    for (const graph::ValueId id : std::vector(g.inputs.begin() + 2, g.inputs.end()))
+      g.values[id].constant = share(graph::RefTensor::zeros(g.value(id).type).to_bytes());
+    g.inputs.resize(2);
+    return ops_of(run_pass(g, "fold-constants"));
+  };
+  EXPECT_EQ(ops("add(column, row)", 2'000'000), "gather add");
+  EXPECT_EQ(ops("add(column, row)", 100'000), "add gather add");
+  EXPECT_EQ(ops("expand(row) {shape = [200, 200]}", 2'000'000), "expand gather add");
+}
+
 TEST(FoldConstants, ChainsAndSeveralReaders) {
   const Graph g = checked(R"(graph g {
   input x : f64[3, 2]

@@ -294,6 +294,20 @@ TEST(Fuse, MeanAndScaleOfRows) {
             "mul+reduce_mean+sqrt+div");
 }
 
+// Threads of a GPU share rows of one length. (The checks of the indices of two tables were one thread's work: 25 ms.)
+TEST(Fuse, ReductionsOfDifferentLengthsApartOnGpus) {
+  const std::string both = R"(graph g {
+  input x : f32[1, 7]
+  input z : f32[5, 7]
+  a : f32[1, 1] = reduce_max(x) {keepdims = 1} as a
+  b : f32[1, 1] = reduce_max(z) {keepdims = 1} as b
+  y : f32[1, 1] = max(a, b) as y
+  output y
+})";
+  EXPECT_EQ(fused(both), "reduce_max+reduce_max+max");
+  EXPECT_EQ(fused(both, DeviceKind::kCuda), "reduce_max reduce_max+max");
+}
+
 // A pad reads each element once: element-wise producers join it, a pad of copies (reflect) and its readers do not.
 TEST(Fuse, PadTakesElementwiseProducers) {
   EXPECT_EQ(fused(R"(graph g {

@@ -289,15 +289,24 @@ RuleResult Clusters::is_read_pointwise(int c, int p, int r) const {
                  tw::to_string(shape(r)));
 }
 
+// Whether a GPU's threads can share the rows of all reductions: those that leave as many results have rows as long.
+bool Clusters::has_rows_of(const Cluster& cluster, int p) const {
+  if (target_ != DeviceKind::kCuda || roles_[p] != Role::kReduction) return true;
+  return std::ranges::all_of(cluster.nodes, [&](int n) {
+    return roles_[n] != Role::kReduction || shape(n) != shape(p) || data_shape(n) == data_shape(p);
+  });
+}
+
 RuleResult Clusters::joins_as_reduction(int c, int p) const {
   const Cluster& cluster = clusters_[c];
   const Rule rule = "reduction";
   if (cluster.contraction >= 0)
     return because("contraction", "{} combines elements: the tiles of {} read such operands as they are stored",
                    name(p), name(cluster.contraction));
-  if (shape(p) == cluster.space) return rule;
   const Why other = because("rows", "{} has rows of {}, the group's output is {}", name(p),
                             tw::to_string(data_shape(p)), tw::to_string(cluster.space));
+  if (!has_rows_of(cluster, p)) return other;
+  if (shape(p) == cluster.space) return rule;
   if (roles_[p] == Role::kWindow) return other;
   const auto known = [&](const Shape& s) {
     return std::ranges::find(cluster.row_spaces, s) != cluster.row_spaces.end();

@@ -82,6 +82,7 @@ class Clusters {
   bool is_reshape_inside(int c, int r) const;
   bool keeps_rows(int p) const;
   bool keeps_matrices(int p) const;
+  bool has_rows_of(const Cluster& cluster, int p) const;
   RuleResult joins_as_reduction(int c, int p) const;
   bool ends_in_reduction(int p, const Shape& whole, int steps) const;
 

@@ -11,6 +11,7 @@ namespace tw::transform {
 namespace {
 
 constexpr int64_t kSmallBytes = 64 * 1024;           // what may be stored although it is larger than its inputs
+constexpr int64_t kWeightShare = 8;                  // or so much of the model's constants: T5's biases of positions
 constexpr int64_t kReferenceElements = 8'000'000;    // read and written by one evaluation: some 200 MB of f64
 constexpr int64_t kContractionElements = 1'000'000;  // the same for sums of products: a second of the reference
 
@@ -20,7 +21,14 @@ bool has_constant_inputs(const Editor& editor, const Node& node) {
                      [&](ValueId in) { return in == kAbsent || editor.value(in).is_constant(); });
 }
 
-bool is_cheap(const Editor& editor, const Node& node) {
+int64_t constant_bytes(const graph::Graph& graph) {
+  int64_t bytes = 0;
+  for (const graph::Value& v : graph.values) bytes += v.is_constant() ? v.type.bytes() : 0;
+  return bytes;
+}
+
+// `larger`: bytes that results may still have beyond those of their inputs.
+bool is_cheap(const Editor& editor, const Node& node, int64_t& larger) {
   int64_t read_bytes = 0;
   int64_t elements = 0;
   int64_t written_bytes = 0;
@@ -37,8 +45,11 @@ bool is_cheap(const Editor& editor, const Node& node) {
   const bool sums = op.op_class == graph::OpClass::kContraction || op.op_class == graph::OpClass::kOpaque;
   // A contraction would read words that are packed anew in every run.
   const bool packs = node.op == "pack_words";
-  return (written_bytes <= kSmallBytes || written_bytes <= read_bytes || packs) &&
-         elements <= (sums ? kContractionElements : kReferenceElements);
+  if (elements > (sums ? kContractionElements : kReferenceElements)) return false;
+  if (written_bytes <= kSmallBytes || written_bytes <= read_bytes || packs) return true;
+  if (node.op == "expand" || written_bytes - read_bytes > larger) return false;  // who reads it repeats elements itself
+  larger -= written_bytes - read_bytes;
+  return true;
 }
 
 std::vector<graph::Bytes> evaluate(const Editor& editor, const Node& node) {
@@ -54,7 +65,7 @@ std::vector<graph::Bytes> evaluate(const Editor& editor, const Node& node) {
 }
 
 // The node's results, or nothing when it is not folded.
-std::vector<graph::Bytes> fold(const Editor& editor, const Node& node) {
+std::vector<graph::Bytes> fold(const Editor& editor, const Node& node, int64_t& larger) {
   if (!has_constant_inputs(editor, node)) return {};
   const graph::Value& first = editor.value(node.inputs[0]);
   if (node.op == "reshape" || node.op == "identity") return {first.constant};
@@ -62,15 +73,16 @@ std::vector<graph::Bytes> fold(const Editor& editor, const Node& node) {
     return {share(te::transpose(*first.constant, static_cast<size_t>(first.type.type.bytes()), first.type.shape,
                                 node.ints_attr("perm")))};
   }
-  return is_cheap(editor, node) ? evaluate(editor, node) : std::vector<graph::Bytes>();
+  return is_cheap(editor, node, larger) ? evaluate(editor, node) : std::vector<graph::Bytes>();
 }
 
 }  // namespace
 
 graph::Graph fold_constants(const graph::Graph& graph, const TransformContext& context) {
   Editor editor(graph, context.ops);
+  int64_t larger = constant_bytes(graph) / kWeightShare;
   editor.for_each_old([&](const Node& node) {
-    const std::vector<graph::Bytes> results = fold(editor, node);
+    const std::vector<graph::Bytes> results = fold(editor, node, larger);
     for (size_t k = 0; k < results.size(); ++k) {
       if (editor.use_count(node.outputs[k]) == 0) continue;
       const graph::Value& out = editor.value(node.outputs[k]);

@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <limits>
+#include <numbers>
 #include <optional>
 
 #include "expr/math_f64.h"
@@ -89,7 +90,11 @@ Expr expand_approximate(const Expr& e, const Share& share, const Usual& usual) {
   const auto quotients = [](const Expr& x) {
     return x.op() == Op::kDiv && x.type().scalar() == ScalarType::kF32 ? call("quotient_approx", x->args) : x;
   };
-  const auto sums = [](const Expr& x) {  // 1 + erf(y) stays exact where erf nears -1
+  const auto calls = [](const Expr& x) {
+    // exp(y ln 2) is a power of two; 1 + erf(y) stays exact where erf nears -1.
+    if (x.op() == Op::kCall && x->name == "exp" && x.arg(0).op() == Op::kMul &&
+        std::abs(constant_of(x.arg(0).arg(1)).value_or(0) * std::numbers::log2e - 1) < 0x1p-23)
+      return call("exp2_approx", {x.arg(0).arg(0)});
     for (const size_t i : {0, 1}) {
       if (x.op() == Op::kAdd && x.arg(i).op() == Op::kCall && x.arg(i)->name == "erf" &&
           equal(x.arg(1 - i), imm(x.type(), 1)))
@@ -98,8 +103,9 @@ Expr expand_approximate(const Expr& e, const Share& share, const Usual& usual) {
     return x;
   };
   const Share shared = [&](const Expr& x) { return share ? share(rewrite(x, quotients)) : x; };
-  const Expr expanded = rewrite_sharing(rewrite(e, sums), shared, [&](const Expr& x, const Share& s) {
-    return x.op() == Op::kCall ? expand_call(x, s, usual, Results::k16Bits) : x;
+  const Expr expanded = rewrite_sharing(rewrite(e, calls), shared, [&](const Expr& x, const Share& s) {
+    const bool is_elementary = x.op() == Op::kCall && x->name != "exp2_approx";
+    return is_elementary ? expand_call(x, s, usual, Results::k16Bits) : x;
   });
   return rewrite(expanded, quotients);
 }

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <list>
+#include <numbers>
 #include <optional>
 
+#include "expr/scaled.h"
 #include "support/math.h"
 #include "te/axes.h"
 #include "te/reads.h"
@@ -54,6 +56,7 @@ class OnlinePass {
       if (!reason_.empty()) return Reason{reason_};
     }
     if (wide_ == nullptr) return declined("no sum of exponentials relative to {} has columns", maximum);
+    use_powers_of_two();
     Online out{rewritten(), whole_, wide_->name(), {}};
     out.changed.push_back(maximum);
     for (const Sum& s : sums_) {
@@ -83,6 +86,25 @@ class OnlinePass {
     return out;
   }
 
+  // Elements in units of log(2), where their exponentials are rounded to 16 bits and nobody else wants them: powers of
+  // two take no product more then.
+  void use_powers_of_two() {
+    const Expr& e = max_.body[0];
+    const bool f32 = e.op() == Op::kLoad && type() == DataType::f32() && wide_->half.has_value();
+    bool only = f32 && !program_.is_output(e->name) && !program_.is_output(max_.name());
+    Compute* elements = nullptr;
+    for (Compute& c : program_.computes) {
+      elements = only && c.name() == e->name ? &c : elements;
+      const bool own = c.name() == max_.name() || is_sum(c.name());
+      only = only && (own || (count_reads(c, e->name) == 0 && count_reads(c, max_.name()) == 0));
+    }
+    if (!only || elements == nullptr || elements->is_reduction() || elements->outputs.size() > 1) return;
+    elements->body[0] = scaled(elements->body[0], std::numbers::log2e);
+    whole_.push_back(elements->name());
+    unit_ = std::numbers::ln2;
+  }
+
+  Expr power(const Expr& e) const { return tw::call("exp", {unit_ == 1 ? e : e * imm(e.type(), unit_)}); }
   bool depends_on_max(const Compute& c) const { return depends_on(program_, c, max_.name()); }
   bool is_sum(const std::string& tensor) const {
     return std::ranges::any_of(sums_, [&](const Sum& s) { return s.name() == tensor; });
@@ -325,8 +347,8 @@ class OnlinePass {
     const Expr none = identity_of(CombinerKind::kMax, type()), zero = imm(type(), 0);
     out.computes.push_back(over_block(part(max_.name()), axes, CombinerKind::kMax, inside(r, element(row, r), none)));
     const Tensor max = out.computes.back().outputs[0];
-    const Expr power = tw::call("exp", {element(row, j) - finite(max(at))});
-    out.computes.push_back(compute(max_.name() + ".exp", elements, inside(j, power, zero)));
+    const Expr exponential = power(element(row, j) - finite(max(at)));
+    out.computes.push_back(compute(max_.name() + ".exp", elements, inside(j, exponential, zero)));
     const Tensor powers = out.computes.back().outputs[0];
     for (const Sum& s : sums_) {
       std::vector<Axis> all = axes;
@@ -365,7 +387,7 @@ class OnlinePass {
     const auto side = [&](char letter, size_t k) { return var(fmt::format("{}{}", letter, k), type()); };
     const Expr max = tw::max(side('a', sums.size() - 1), side('b', sums.size() - 1));
     const auto scaled = [&](char letter, size_t k) {
-      return side(letter, k) * tw::call("exp", {side(letter, sums.size() - 1) - finite(max)});
+      return side(letter, k) * power(side(letter, sums.size() - 1) - finite(max));
     };
     for (size_t k = 0; k < sums.size(); ++k) {
       const bool is_max = k + 1 == sums.size();
@@ -470,7 +492,8 @@ class OnlinePass {
   Compute max_;
   std::list<Sum> sums_;
   const Sum* wide_ = nullptr;       // the one with columns
-  std::vector<std::string> whole_;  // computes that round no more
+  std::vector<std::string> whole_;  // computes that round no more, or have another factor
+  double unit_ = 1;                 // of elements
   std::string reason_;
 };
 

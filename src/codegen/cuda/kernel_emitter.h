@@ -125,6 +125,9 @@ class KernelEmitter {
   void begin_groups(const std::set<std::string>& sums);
   void end_groups(const std::set<std::string>& sums);
   void group_matrix(const Stmt& s);
+  // Notes sums to which no instruction adds in a loop: their first instructions have nothing to add to.
+  void find_fresh_sums(const Stmt& allocation);
+  bool zeroes_fresh_sums(const Stmt& s);
 
   template <typename Body>
   void by_threads(const ThreadGroup& group, const Body& body) {
@@ -213,6 +216,7 @@ class KernelEmitter {
   std::map<std::string, std::string> matrix_rows_;  // of operands, and the registers that have them
   bool in_pipeline_ = false;                        // where a pipelined loop's buffers are used
   std::set<std::string> stored_in_turn_;            // there: to what a turn of that loop stores
+  std::set<std::string> fresh_sums_, begun_sums_;   // find_fresh_sums(); elements, by text, whose sums have begun
   std::set<std::string> allocated_in_turn_;         // there: what it allocates
   bool fills_ahead_ = false;                        // inside a pipelined loop's fill
   bool stored_for_matrix_ = false;                  // by threads, not by copies

@@ -70,6 +70,7 @@ void KernelEmitter::allocate(const Stmt& s, Then then) {
     line("{} {}[{}];", type, name, std::max<int64_t>(1, num_elements(array.shape)));
   }
   names_.buffers[buffer.name] = std::move(array);
+  if (of_threads) find_fresh_sums(s);
   statements(s->body, then);
   shared_ = before;
 }

@@ -14,7 +14,7 @@ constexpr int64_t kScratchBytes = kMaxThreads / kWarpThreads * 8;  // an element
 }  // namespace
 
 void KernelEmitter::threads(const Stmt& s, Then then) {
-  if (fills_any(s, filled_once_)) return;
+  if (fills_any(s, filled_once_) || zeroes_fresh_sums(s)) return;
   const ThreadGroup group = thread_group(s);
   line("{{");
   ++depth_;
@@ -134,10 +134,33 @@ void KernelEmitter::group_matrix(const Stmt& s) {
       return fmt::format("\"l\"(tw_matrix<{}>({}))", block, apart(first->name, offset));
     };
     if (step.a) rows = {lines(step.a)};
+    const bool first = from == 0 && fresh_sums_.contains(step.sums) && begun_sums_.insert(sums.front()).second;
     line("asm volatile(\"{{.reg .pred on; setp.ne.b32 on, %{}, 0; {}}}\"", next + 1, instruction);
     line("  : {}", fmt::join(sums, ", "));
-    line("  : {}, {}, \"r\"(1));", fmt::join(rows, ", "), lines(step.b));
+    line("  : {}, {}, \"r\"({}));", fmt::join(rows, ", "), lines(step.b), first ? 0 : 1);
   }
+}
+
+// Sums that instructions of warp groups begin have no zeros stored to them: the first instruction takes none.
+bool KernelEmitter::zeroes_fresh_sums(const Stmt& s) {
+  bool only = true;
+  loop::visit({s}, [&](const Stmt& x) {
+    const bool zeros = x->kind == StmtKind::kStore && is_zero(x->value) && fresh_sums_.contains(x->buffer);
+    only = only && (zeros || x->kind == StmtKind::kFor);
+  });
+  return only;
+}
+
+void KernelEmitter::find_fresh_sums(const Stmt& allocation) {
+  const std::string& name = allocation->allocated.name;
+  const auto adds = [&](const Stmt& step) { return sums_of_groups({step}).contains(name); };
+  bool in_loop = false;
+  loop::visit(allocation->body, [&](const Stmt& s) {
+    const bool turns = s->kind == StmtKind::kIf || (s->kind == StmtKind::kFor && !loop::is_thread_loop(s) &&
+                                                    !loop::is_matrix_loop(s));
+    in_loop = in_loop || (turns && std::ranges::any_of(group_steps(s->body), adds));
+  });
+  if (!in_loop && std::ranges::any_of(group_steps(allocation->body), adds)) fresh_sums_.insert(name);
 }
 
 void KernelEmitter::combine(const ThreadGroup& group, const Combination& c) {

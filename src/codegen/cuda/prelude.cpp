@@ -177,7 +177,7 @@ __device__ inline void tw_matrix_end() { asm volatile("wgmma.commit_group.sync.a
 // Waits until no more than the last N groups of instructions are under way.
 template <int N> __device__ inline void tw_matrix_done() { asm volatile("wgmma.wait_group.sync.aligned %0;" : : "n"(N) : "memory"); }
 // What this thread has written to shared memory is there for matrix instructions.
-__device__ inline void tw_written_for_matrix() { asm volatile("fence.proxy.async;" : : : "memory"); }
+__device__ inline void tw_written_for_matrix() { asm volatile("fence.proxy.async.shared::cta;" : : : "memory"); }
 // Sums that instructions under way have changed stay in their registers until here.
 template <int N> __device__ inline void tw_settled(float (&sums)[N]) {
 #pragma unroll

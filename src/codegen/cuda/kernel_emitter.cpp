@@ -30,9 +30,10 @@ CudaKernel KernelEmitter::run() {
     const bool pipelined = s->kind == StmtKind::kFor && s->for_kind == loop::ForKind::kPipelined;
     return pipelined && !bulk_nests(loop::pipeline_parts(*s).fill).empty();
   });
-  taken_registers_ = loops.empty() ? 0 : registers_to_take();
+  users_fetch_ = fetched_by_users(loops);
+  taken_registers_ = loops.empty() || users_fetch_ ? 0 : registers_to_take();
   out_.threads = consumer_threads_;
-  if (!loops.empty()) out_.threads += taken_registers_ > 0 ? kGroupThreads : kWarpThreads;  // and the producer
+  if (!loops.empty() && !users_fetch_) out_.threads += taken_registers_ > 0 ? kGroupThreads : kWarpThreads;
   TW_CHECK(out_.threads <= kMaxThreads, "kernel {}: {} threads in a block", kernel_.name, out_.threads);
   find_swizzled();
   declare_params();
@@ -49,10 +50,11 @@ CudaKernel KernelEmitter::run() {
   if (!swizzled_.empty()) line("const int tw_group = __shfl_sync(0xffffffffu, {} / {}, 0);", thread_, kGroupThreads);
   if (!loops.empty()) set_up_tma(loops);
   line("tw_begin();");
-  if (tma_ring_) line("if (threadIdx.x < {}) {{", consumer_threads_);
+  const bool roles = tma_ring_ && !users_fetch_;
+  if (roles) line("if (threadIdx.x < {}) {{", consumer_threads_);
   if (taken_registers_ > 0) line("tw_take_registers<{}>();", taken_registers_);
   tiles(WarpRole::kConsumer);
-  if (tma_ring_) {
+  if (roles) {
     line("}} else {{");
     if (taken_registers_ > 0) line("tw_give_registers<{}>();", kProducerRegisters);
     line("if (threadIdx.x == {}) {{", consumer_threads_);

@@ -98,6 +98,11 @@ class KernelEmitter {
   // and from tile to tile.
   void set_up_tma(const std::vector<Stmt>& loops);
   void filled_by_tma(const Stmt& s, loop::PipelineParts parts, Then then);
+  // Whether the only warp group of a block tells TMA itself what to fetch, when it is done with a copy of the buffers: a
+  // warp more would take the registers of four.
+  bool fetched_by_users(const std::vector<Stmt>& loops) const;
+  // The turns of such a group: one of its threads fetches for the first turns, and after each for a later one.
+  void turns_of_users(Ring ring, const Expr& needed, const loop::PipelineParts& parts);
   // The condition under which a turn does anything, which its statements then no longer have; null: none.
   static Expr needed_turns(loop::PipelineParts& parts);
   // Leaves out the conditions of the statements, allocations around them aside, and names them: null where there is none.
@@ -216,6 +221,7 @@ class KernelEmitter {
   std::map<std::string, std::string> matrix_rows_;  // of operands, and the registers that have them
   bool in_pipeline_ = false;                        // where a pipelined loop's buffers are used
   std::set<std::string> stored_in_turn_;            // there: to what a turn of that loop stores
+  bool users_fetch_ = false;                        // fetched_by_users()
   std::set<std::string> fresh_sums_, begun_sums_;   // find_fresh_sums(); elements, by text, whose sums have begun
   std::set<std::string> allocated_in_turn_;         // there: what it allocates
   bool fills_ahead_ = false;                        // inside a pipelined loop's fill

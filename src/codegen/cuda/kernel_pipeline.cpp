@@ -106,10 +106,40 @@ void KernelEmitter::set_up_tma(const std::vector<Stmt>& loops) {
        reserve(2 * kBarrierBytes * s->stages));
   line("unsigned long long* const {} = {} + {};", ring.empty, ring.full, s->stages);
   shared_ += 2 * kBarrierBytes * s->stages;
-  line("if (threadIdx.x == {}) tw_barriers<{}>({}, {}, {});", consumer_threads_, s->stages, ring.full, ring.empty,
-       tile_threads_ / kGroupThreads * kernel_.cluster);
+  line("if (threadIdx.x == {}) tw_barriers<{}>({}, {}, {});", users_fetch_ ? 0 : consumer_threads_, s->stages, ring.full,
+       ring.empty, tile_threads_ / kGroupThreads * kernel_.cluster);
   line("{}", kernel_.cluster > 1 ? "tw_cluster_arrive(), tw_cluster_wait();" : "__syncthreads();");
   tma_ring_ = ring;
+}
+
+bool KernelEmitter::fetched_by_users(const std::vector<Stmt>& loops) const {
+  const auto ends = [](const Stmt& s) { return sums_of_groups(loop::pipeline_parts(*s).use).empty(); };
+  return loops.size() == 1 && kernel_.units == 0 && kernel_.cluster == 1 && consumer_threads_ == kGroupThreads &&
+         ends(loops.front());
+}
+
+void KernelEmitter::turns_of_users(Ring ring, const Expr& needed, const loop::PipelineParts& parts) {
+  Ring ahead = ring;
+  ahead.turn = fresh(), ahead.slot = fresh();
+  const std::string next = fresh();
+  names_.variables[ring.loop->var] = ahead.turn;
+  line("int {} = 0, {} = 0;", ahead.turn, ahead.slot);
+  nested(fmt::format("const auto {} = [&]() ", next), [&] {
+    if (needed) line("while ({0} < {1} && !({2})) ++{0};", ahead.turn, ring.loop->extent, cuda_expr(needed, names_));
+    line("if ({} >= {}) return;", ahead.turn, ring.loop->extent);
+    name_copies(ahead);
+    fetch(parts, fmt::format("{} + {}", ring.full, ahead.slot));
+    line("++{};", ahead.turn);
+    line("if (++{0} == {1}) {0} = 0;", ahead.slot, ring.loop->stages);
+  });
+  line(";");
+  line("if (threadIdx.x == 0) for (int i = 0; i < {}; ++i) {}();", ring.loop->stages, next);
+  turns(ring, needed, [&] {
+    line("tw_barrier_wait({} + {}, {});", ring.full, ring.slot, ring.phase);
+    use(parts);
+    line("tw_meet<{}>(1);", consumer_threads_);
+    line("if (threadIdx.x == 0) {}();", next);
+  });
 }
 
 void KernelEmitter::skip(const std::string& tiles) {
@@ -186,6 +216,7 @@ void KernelEmitter::filled_by_tma(const Stmt& s, loop::PipelineParts parts, Then
   // Instructions whose sums go on from turn to turn leave their copy of the buffers when the next turn waits for them.
   const bool runs_on = !sums.empty();
   const Expr needed = runs_on ? Expr() : needed_turns(parts);
+  if (users_fetch_) return turns_of_users(ring, needed, parts);
   if (role_ == WarpRole::kProducer) {
     return turns(ring, needed, [&] {
       // The first round finds all copies empty.

@@ -83,7 +83,7 @@ class StreamedChain {
   double predicted_ns() const {
     const int64_t tiles = scores_.batch * ceil_div(scores_.m, tile_rows());
     const int64_t at_once = std::max<int64_t>(
-        1, std::min(target_.levels.front().capacity_bytes / shared_bytes(), kSmRegisters / (registers() * block_threads())));
+        1, std::min(target_.levels.front().capacity_bytes / shared_bytes(), blocks_by_registers()));
     const auto waves = static_cast<double>(ceil_div(tiles, target_.compute_units * at_once));
     const auto together = static_cast<double>(std::min(at_once, ceil_div(tiles, target_.compute_units)));
     const auto elements = static_cast<double>(tile_rows() * shape_.keys);
@@ -172,7 +172,11 @@ class StreamedChain {
   }
 
   int64_t threads() const { return shape_.warps * kWarpThreads; }
-  int64_t block_threads() const { return threads() + (by_groups() ? kWarpThreads : 0); }  // with TMA's
+  // With a warp for TMA beside several groups; registers go to blocks as if it were a group.
+  int64_t block_threads() const { return threads() + (by_groups() && shape_.warps > kGroupWarps ? kWarpThreads : 0); }
+  int64_t blocks_by_registers() const {
+    return kSmRegisters / (registers() * round_up(block_threads(), kGroupWarps * kWarpThreads));
+  }
   int64_t tile_rows() const { return shape_.warps * shape_.rows * kInstructionRows; }
   size_t batch() const { return scores_.product.batch.size(); }  // axes
   std::string rows() const { return online_.wide + ".row"; }

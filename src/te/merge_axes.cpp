@@ -5,6 +5,8 @@
 
 #include "expr/affine.h"
 #include "expr/analyzer.h"
+#include "support/join.h"
+#include "te/axes.h"
 #include "te/reads.h"
 #include "te/rewrite.h"
 #include "te/split_axes.h"
@@ -152,9 +154,24 @@ std::vector<bool> unit_pairs(const Shape& shape) {
   return pairs;
 }
 
+// Whether elements of a single row are combined to one that others of its elements need, as in the norm of one token.
+bool has_one_row(const Program& program) {
+  return std::ranges::any_of(program.computes, [&](const Compute& c) {
+    return c.is_reduction() && num_points(c.axes) == 1 && std::ranges::any_of(program.computes, [&](const Compute& r) {
+             return num_points(r.axes) > 1 && depends_on(program, r, c.name());
+           });
+  });
+}
+
+// A single row keeps an axis of its own in front of its elements: it is a row like those of many.
 PairFlags unit_axes(const Program& program) {
+  const bool one_row = has_one_row(program);
   PairFlags flags;
-  for (const Tensor& t : all_tensors(program)) flags[t.name] = unit_pairs(t.shape);
+  for (const Tensor& t : all_tensors(program)) {
+    std::vector<bool>& pairs = flags[t.name] = unit_pairs(t.shape);
+    const auto unit = index_where(t.shape, [](int64_t extent) { return extent != 1; });
+    if (one_row && unit > 0 && unit < std::ssize(t.shape)) pairs[static_cast<size_t>(unit) - 1] = false;
+  }
   return flags;
 }
 

@@ -35,7 +35,8 @@ class Compiler {
   }
 
   Compiled run(const std::vector<const graph::Graph*>& given) {
-    for (const graph::Graph* model : given) models_.push_back(with_states_last(*model, options_.states, options_.dtype));
+    for (const graph::Graph* model : given)
+      models_.push_back(with_states_last(*model, options_.states, options_.dtype));
     check_states();
     const std::vector<const graph::Graph*> sources = mapped(models_, [](const graph::Graph& g) { return &g; });
     const std::vector<plan::EntryPlan> replay = read_plan(sources.size());

@@ -1,6 +1,7 @@
 #include "te/merge_axes.h"
 
 #include <algorithm>
+#include <optional>
 #include <set>
 
 #include "expr/affine.h"
@@ -163,14 +164,40 @@ bool has_one_row(const Program& program) {
   });
 }
 
-// A single row keeps an axis of its own in front of its elements: it is a row like those of many.
+bool follows(const Program& program, const Compute& c, const auto& is_wanted) {
+  return std::ranges::any_of(
+      program.computes, [&](const Compute& other) { return is_wanted(other) && depends_on(program, c, other.name()); });
+}
+
+// The dim of rows of a product whose columns are combined by a maximum before they multiply others, as scores of
+// attention are; nothing where that is no program of one.
+std::optional<size_t> rows_of_scores(const Program& program) {
+  const auto sums = [](const Compute& c) { return c.is_reduction() && c.combiner.kind == CombinerKind::kSum; };
+  for (const Compute& score : program.computes) {
+    const auto is_maximum = [&](const Compute& c) {
+      return c.is_reduction() && c.combiner.kind == CombinerKind::kMax && depends_on(program, c, score.name());
+    };
+    const auto weighs = [&](const Compute& c) {
+      return sums(c) && c.axes.size() == score.axes.size() && follows(program, c, is_maximum);
+    };
+    if (sums(score) && score.axes.size() > 1 && std::ranges::any_of(program.computes, weighs))
+      return score.axes.size() - 2;
+  }
+  return std::nullopt;
+}
+
+// A single row keeps an axis of its own in front of its elements: it is a row like those of many. So does one query.
 PairFlags unit_axes(const Program& program) {
   const bool one_row = has_one_row(program);
+  const std::optional<size_t> query = rows_of_scores(program);
   PairFlags flags;
   for (const Tensor& t : all_tensors(program)) {
     std::vector<bool>& pairs = flags[t.name] = unit_pairs(t.shape);
     const auto unit = index_where(t.shape, [](int64_t extent) { return extent != 1; });
     if (one_row && unit > 0 && unit < std::ssize(t.shape)) pairs[static_cast<size_t>(unit) - 1] = false;
+    const bool computed = query && program.find_compute(t.name) != nullptr;
+    if (!computed || t.shape.size() <= *query || t.shape[*query] != 1) continue;
+    for (size_t d = *query == 0 ? 0 : *query - 1; d <= *query && d < pairs.size(); ++d) pairs[d] = false;
   }
   return flags;
 }

@@ -18,7 +18,6 @@
 namespace tw::construct {
 namespace {
 
-constexpr int64_t kMinLines = 8;       // rows or columns below which operands are not shared
 constexpr int64_t kPartMultiple = 64;  // k of a part is a multiple of it: no k-block crosses parts
 constexpr int64_t kMinPartK = 128;     // min k of a split-K part
 constexpr int64_t kMaxSplitK = 32;
@@ -56,7 +55,7 @@ int64_t extent_at(const te::Compute& c, const std::vector<size_t>& places) {
   return all;
 }
 
-Result<MatrixProduct> product_of(const te::Program& program, const te::Compute& sum) {
+Result<MatrixProduct> product_of(const te::Program& program, const te::Compute& sum, int64_t min_rows) {
   const Result<schedule::Contraction> match = schedule::match_contraction(sum);
   if (!match.ok()) return Reason{match.reason()};
   if (match->words || !sum.outputs[0].type.is_float()) return declined("{} multiplies words", sum.name());
@@ -76,7 +75,7 @@ Result<MatrixProduct> product_of(const te::Program& program, const te::Compute& 
       return declined("which products {} sums depends on its rows or columns", sum.name());
   }
   if (p.rows.empty() || p.columns.empty()) return declined("{} has no rows or no columns of its own", sum.name());
-  if (extent_at(sum, p.rows) < kMinLines || extent_at(sum, p.columns) < kMinLines)
+  if (extent_at(sum, p.rows) < min_rows || extent_at(sum, p.columns) < kMinLines)
     return declined("{} is no product of matrices but of vectors", sum.name());
   return p;
 }

@@ -104,8 +104,8 @@ class RowJoiner {
     for (const Node& move : r.moves) exchanged = exchanged != (move.op == "transpose");
     if (exchanged) std::swap(shape[batch + 1], shape[batch + 2]);
     ValueId value = r.base;
-    if (editor_.shape(value) != shape) value = editor_.emit(r.moves.empty() ? name(value) : r.moves[0].name, "reshape",
-                                                            {value}, {{"shape", shape}});
+    if (editor_.shape(value) != shape)
+      value = editor_.emit(r.moves.empty() ? name(value) : r.moves[0].name, "reshape", {value}, {{"shape", shape}});
     for (const Node& move : r.moves) {
       graph::Attrs attrs = move.attrs;
       if (move.op == "transpose") {

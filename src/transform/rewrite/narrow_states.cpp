@@ -39,8 +39,8 @@ class StateNarrower {
   }
 
   ValueId as_type(ValueId id, DataType type, const std::string& name) {
-    return graph::append_node(out_, ops_, {.op = "cast", .name = name, .attrs = {{"to", to_string(type)}}, .inputs = {id}},
-                              &names_)[0];
+    return graph::append_node(
+        out_, ops_, {.op = "cast", .name = name, .attrs = {{"to", to_string(type)}}, .inputs = {id}}, &names_)[0];
   }
 
   void add(const Node& node) {

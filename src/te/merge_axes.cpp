@@ -197,7 +197,11 @@ PairFlags unit_axes(const Program& program) {
     if (one_row && unit > 0 && unit < std::ssize(t.shape)) pairs[static_cast<size_t>(unit) - 1] = false;
     const bool computed = query && program.find_compute(t.name) != nullptr;
     if (!computed || t.shape.size() <= *query || t.shape[*query] != 1) continue;
-    for (size_t d = *query == 0 ? 0 : *query - 1; d <= *query && d < pairs.size(); ++d) pairs[d] = false;
+    const auto d = static_cast<std::ptrdiff_t>(*query);
+    if (d > 0) pairs[*query - 1] = false;
+    const bool has_elements =
+        std::any_of(t.shape.begin() + d, t.shape.end(), [](int64_t extent) { return extent > 1; });
+    if (has_elements) pairs[*query] = false;
   }
   return flags;
 }

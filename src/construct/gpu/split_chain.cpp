@@ -32,14 +32,8 @@ constexpr int64_t kMaxThreads = 128;       // of a tile of the second kernel
 struct Shape {
   int64_t rows, warps, keys;
 };
-constexpr std::array<Shape, 8> kShapes = {{{16, 4, 64},
-                                           {16, 4, 128},
-                                           {16, 4, 256},
-                                           {32, 4, 64},
-                                           {32, 4, 128},
-                                           {32, 4, 256},
-                                           {64, 4, 64},
-                                           {64, 4, 128}}};
+constexpr std::array<Shape, 8> kShapes = {
+    {{16, 4, 64}, {16, 4, 128}, {16, 4, 256}, {32, 4, 64}, {32, 4, 128}, {32, 4, 256}, {64, 4, 64}, {64, 4, 128}}};
 
 ThreadBlockTile product_tile(int64_t columns, const Shape& shape) {
   constexpr int64_t kMaxColumns = 16;  // instructions of a warp: their accumulators are half of its registers

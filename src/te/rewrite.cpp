@@ -77,7 +77,7 @@ class LayoutPass {
   // other threads hold nothing.
   Expr along_units(const Expr& body, const Compute& c) const {
     return rewrite(body, [&](const Expr& e) -> Expr {
-      if (e.op() != Op::kLoad || e->args.size() < 2 || out_.find_compute(e->name) == nullptr) return {};
+      if (e.op() != Op::kLoad || out_.find_compute(e->name) == nullptr) return {};
       std::vector<Expr> at = e->args;
       for (size_t d = 0; d < at.size(); ++d) {
         const Axis* axis = at[d].is_int(0) ? own_axis(c, e, d) : nullptr;

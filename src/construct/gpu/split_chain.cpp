@@ -1,11 +1,10 @@
 // Attention of few queries against many keys, as in decoding (Dao et al. 2023: "Flash-Decoding"): one block of keys
 // (te/online.h) is a tile's, and leaves maximum, sum and weighted values, relative to that maximum, in memory. A second
-// kernel combines the tuples of a row, a thread for a few columns. All keys and values of a tile are on their way to
+// kernel combines the tuples of a row, a thread for each column. All keys and values of a tile are on their way to
 // shared memory at once; the rows between the products are stored there, too.
 #include "construct/gpu/split_chain.h"
 
 #include <array>
-#include <numeric>
 
 #include "construct/elementwise.h"
 #include "construct/gpu/row_mapping.h"
@@ -42,9 +41,6 @@ ThreadBlockTile product_tile(int64_t columns, const Shape& shape) {
   return tile_of({row_warps, column_warps, 1, ceil_div(all, ceil_div(all, kMaxColumns))}, 2);
 }
 
-// How many columns a thread of the second kernel combines: whole accesses of them.
-int64_t lanes_of(int64_t columns) { return std::gcd<int64_t>(columns, 4); }
-
 class SplitChain {
  public:
   SplitChain(const StreamedProducts& products, const te::Online& online, const Shape& shape, const TargetInfo& target)
@@ -64,10 +60,8 @@ class SplitChain {
   SplitChain(const SplitChain&) = delete;
   SplitChain& operator=(const SplitChain&) = delete;
 
-  static te::OnlineCut cut(const Shape& shape, int64_t columns) {
-    const int64_t lanes = lanes_of(columns);
-    return {shape.keys, columns / lanes, lanes};
-  }
+  // Each column of the result has a holder of its own.
+  static te::OnlineCut cut(const Shape& shape, int64_t columns) { return {shape.keys, columns, 1}; }
 
   // Whether one tile has all rows, and not twice as many, of all keys of a part.
   bool fits() const {
@@ -177,14 +171,8 @@ class SplitChain {
       if (follows && c.name() != chain_.output) s_->inline_stage(c.name());
     }
     const te::Compute& out = *chain_.program.find_compute(chain_.output);
-    Names loops = te::axis_names(out.axes);
-    const int64_t lanes = lanes_of(values_.n);
-    if (lanes > 1) {
-      s_->split(chain_.output, loops.back(), {lanes}).vectorize(chain_.output, loops.back() + ".1");
-      loops.back() += ".0";
-    }
-    const int64_t threads = threads_for(num_elements(out.outputs[0].shape) / lanes, kMaxThreads, target_);
-    const std::string thread = map_to_threads(*s_, chain_.output, loops, threads);
+    const int64_t threads = threads_for(num_elements(out.outputs[0].shape), kMaxThreads, target_);
+    const std::string thread = map_to_threads(*s_, chain_.output, te::axis_names(out.axes), threads);
     s_->compute_at(whole(), chain_.output, thread, loop::Scope::kRegister);
     Names order;
     for (size_t d = 0; d < batch() + 2; ++d) order.push_back(axis(d));  // rows, and the holders of their columns
@@ -192,8 +180,7 @@ class SplitChain {
     while (parts() % together != 0) together /= 2;
     s_->split(whole(), "r0", {together});
     append(order, Names{"r0.0", "r0.1", axis(batch() + 2), axis(batch() + 3)});
-    s_->reorder(whole(), order);
-    for (const std::string& l : Names{"r0.1", axis(batch() + 2), axis(batch() + 3)}) s_->unroll(whole(), l);
+    s_->reorder(whole(), order).unroll(whole(), "r0.1");
   }
 
   const Chain& chain_;

@@ -18,6 +18,8 @@
 namespace tw::construct {
 namespace {
 
+constexpr int64_t kMinLines = 8;       // columns, or rows of f32, below which operands are not shared
+constexpr int64_t kMinHalfRows = 2;    // rows of 16 bits: those of an instruction are sixteen, whatever there is
 constexpr int64_t kPartMultiple = 64;  // k of a part is a multiple of it: no k-block crosses parts
 constexpr int64_t kMinPartK = 128;     // min k of a split-K part
 constexpr int64_t kMaxSplitK = 32;
@@ -78,6 +80,12 @@ Result<MatrixProduct> product_of(const te::Program& program, const te::Compute& 
   if (extent_at(sum, p.rows) < min_rows || extent_at(sum, p.columns) < kMinLines)
     return declined("{} is no product of matrices but of vectors", sum.name());
   return p;
+}
+
+Result<MatrixProduct> product_of(const te::Program& program, const te::Compute& sum) {
+  const Result<schedule::Contraction> match = schedule::match_contraction(sum);
+  const bool half = match.ok() && match->a.type().is_half() && match->b.type().is_half();
+  return product_of(program, sum, half ? kMinHalfRows : kMinLines);
 }
 
 std::map<std::string, Layout> constant_layouts(const MatrixProduct& p, const te::Compute& sum, const GroupTask& task) {

@@ -21,6 +21,12 @@ loop::Program simplify(const loop::Program& program, const LowerOptions& options
 ///   -> for i in 9 { for j in 14 S }  { for j in 4 S }         (the second with i = 9)
 loop::Program split_guards(const loop::Program& program, const LowerOptions& options);
 
+/// In turns of pipelined loops, threads select between what registers hold and something else only where a condition
+/// fails for one of them:
+///   for t in 64 threads { y[t] = i*64 + t < n ? x[t] : 0 }
+///   -> if (i*64 + 63 < n) { for t in 64 threads { y[t] = x[t] } } else { .. }
+loop::Program part_masks(const loop::Program& program, const LowerOptions& options);
+
 /// Turns kVectorized loops into vector statements: the variable becomes ramp(0, 1, extent); guards become predicates;
 /// a reduction into an element that does not move with the variable becomes a reduction over lanes.
 loop::Program vectorize(const loop::Program& program, const LowerOptions& options);

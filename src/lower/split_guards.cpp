@@ -62,7 +62,9 @@ class SplitFinder {
   // An if around whole loops costs nothing beside them, and would be copied with them.
   static bool holds_loops(const Stmts& stmts) {
     return std::ranges::any_of(stmts, [](const Stmt& s) {
-      return (s->kind == StmtKind::kFor && s->for_kind == loop::ForKind::kSerial) || holds_loops(s->body);
+      const bool is_loop = s->kind == StmtKind::kFor;
+      const bool whole = is_loop && (s->for_kind == loop::ForKind::kSerial || loop::is_thread_loop(s));
+      return whole || (is_loop && loop::is_bulk_loop(s)) || holds_loops(s->body);
     });
   }
 

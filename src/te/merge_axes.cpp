@@ -252,11 +252,32 @@ bool runs_as_one(const Compute& c, const Axis& a, const Axis& b) {
 
 }  // namespace
 
+namespace {
+
+// Where all elements are one row, whose reductions leave one result each: the row gets an axis of its own, as there is
+// where rows are several.
+std::map<std::string, Layout> only_row(const Program& program) {
+  std::map<std::string, Layout> layouts;
+  bool reduces = false;
+  for (const Compute& c : program.computes) {
+    if (c.axes.size() != 1) return {};
+    const bool one = c.axes[0].extent == 1;
+    if (c.is_reduction() && !one) return {};
+    reduces = reduces || c.is_reduction();
+    if (one) continue;
+    for (const Tensor& t : c.outputs) layouts[t.name] = Layout().split(0, {1, t.shape[0]});
+  }
+  return reduces ? layouts : std::map<std::string, Layout>();
+}
+
+}  // namespace
+
 std::map<std::string, Layout> mergeable_axes(const Program& program) {
   Regrouped regrouped{program, {}};
   regrouped.apply(divided_axes(program));
   regrouped.fuse(unit_axes(regrouped.program));
   regrouped.fuse(PairFinder(regrouped.program).run());
+  regrouped.apply(only_row(regrouped.program));
   return regrouped.layouts;
 }
 

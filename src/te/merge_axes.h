@@ -10,7 +10,8 @@ namespace tw::te {
 /// Fuse primitives for every tensor of `program` (inputs, intermediates, outputs) under which no compute needs div or
 /// mod: dims of extent 1 disappear, and dims d and d+1 of a tensor are fused when every read and its producer index
 /// them by two adjacent axes of the output, or of the reduction, that are fused as well; before that, axes that a
-/// reduction divides are split (te/split_axes.h). Tensors with nothing to fuse or split are left out. No bytes move.
+/// reduction divides are split (te/split_axes.h). Of a program of one row the row keeps an axis of extent 1. Tensors
+/// with nothing to fuse or split are left out. No bytes move.
 std::map<std::string, Layout> mergeable_axes(const Program& program);
 
 /// The program in which two neighbouring reduction axes that every index holds as a * E + b, E the extent of b, are

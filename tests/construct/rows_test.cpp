@@ -85,6 +85,16 @@ TEST(Rows, SoftmaxHasSeveralRowsAndChains) {
   expect_ranked(candidates_of(testing::softmax(64, 128), "cpu:x86-64-v3"), 4);
 }
 
+// One row alone (a pooled token) is a row as others are: its threads share it.
+TEST(Rows, OnlyOneRow) {
+  for (const int64_t length : {64, 77, 768}) {
+    const te::Program p = testing::softmax(1, length);
+    const te::Program merged = te::merge_reductions(te::apply_layouts(p, te::mergeable_axes(p)));
+    check({merged, {}}, "cpu:x86-64-v4", "rows", 1e-5);
+    check({merged, {}}, "cuda:sm_90a", "rows", 1e-5);
+  }
+}
+
 // Windows over planes: the contiguous axis is read in steps of the stride; padding on all sides.
 te::Program plane_pool(int64_t side, int64_t kernel, int64_t pad) {
   te::Builder b;

@@ -34,14 +34,7 @@ CudaKernel KernelEmitter::run() {
   out_.threads = consumer_threads_;
   if (!loops.empty()) out_.threads += taken_registers_ > 0 ? kGroupThreads : kWarpThreads;  // and the producer
   TW_CHECK(out_.threads <= kMaxThreads, "kernel {}: {} threads in a block", kernel_.name, out_.threads);
-  for (const Stmt& step : group_steps(kernel_.body)) {
-    loop::visit({step}, [&](const Stmt& s) {
-      if (s->kind != StmtKind::kStore) return;
-      visit(s->value, [&](const Expr& e) {
-        if (e.op() == Op::kLoad && e->name != s->buffer) swizzled_.insert(e->name);
-      });
-    });
-  }
+  find_swizzled();
   declare_params();
   names_.narrow = fits_narrow();
   if (!kernel_.tile_var.empty()) {
@@ -70,6 +63,21 @@ CudaKernel KernelEmitter::run() {
   // No tile ends while others of its cluster may write to its memory.
   if (kernel_.cluster > 1) line("tw_cluster_arrive(), tw_cluster_wait();");
   return out_;
+}
+
+void KernelEmitter::find_swizzled() {
+  for (const Stmt& step : group_steps(kernel_.body)) {
+    loop::visit({step}, [&](const Stmt& s) {
+      if (s->kind != StmtKind::kStore) return;
+      visit(s->value, [&](const Expr& e) {
+        if (e.op() == Op::kLoad) swizzled_.insert(e->name);
+      });
+    });
+  }
+  loop::visit(kernel_.body, [&](const Stmt& s) {
+    const bool held = s->kind == StmtKind::kAllocate && s->allocated.scope == loop::Scope::kRegister;
+    if (held) swizzled_.erase(s->allocated.name);
+  });
 }
 
 int64_t KernelEmitter::registers_to_take() const {

@@ -97,11 +97,16 @@ class KernelEmitter {
   // The ring of a kernel whose loops `loops` are filled by TMA: it is set up once, and slots go on from loop to loop
   // and from tile to tile.
   void set_up_tma(const std::vector<Stmt>& loops);
-  void filled_by_tma(const Stmt& s, const loop::PipelineParts& parts, Then then);
+  void filled_by_tma(const Stmt& s, loop::PipelineParts parts, Then then);
+  // The condition under which a turn does anything, which its statements then no longer have; null: none.
+  static Expr needed_turns(loop::PipelineParts& parts);
+  // Leaves out the conditions of the statements, allocations around them aside, and names them: null where there is none.
+  static void take_condition(std::vector<Stmt>& stmts, std::vector<Expr>& conditions);
+  // Turns that are not `needed` take no copy of the buffers.
   template <typename Body>
-  void turns(const Ring& ring, const Body& body);
-  // Tells TMA that the copy of the turn before `ring.slot` is empty, if `condition` holds.
-  void release(const Ring& ring, const std::string& condition);
+  void turns(const Ring& ring, const Expr& needed, const Body& body);
+  // Tells TMA that the copy `slot` is empty, if `condition` holds.
+  void release(const Ring& ring, const std::string& slot, const std::string& condition);
   void fetch(const loop::PipelineParts& parts, const std::string& barrier);
   // Whether the tiles of each cluster have the same indices.
   bool is_alike(const std::vector<Expr>& indices) const;
@@ -109,8 +114,13 @@ class KernelEmitter {
   // Names the copy of each buffer that belongs to the turn at hand.
   void name_copies(const Ring& ring);
 
-  // Asynchronous instructions of warp groups; `sums` are the buffers they change.
+  // What the matrix instructions of warp groups read in shared memory.
+  void find_swizzled();
+  // Asynchronous instructions of warp groups; `sums` are the buffers they change, those aside that the statements
+  // allocate themselves.
   static std::set<std::string> sums_of_groups(const std::vector<Stmt>& stmts);
+  // Those that a turn of the pipelined loop around allocates: it waits for them itself.
+  std::set<std::string> own_of_turn(std::set<std::string> sums) const;
   void settle(const std::set<std::string>& sums);
   void begin_groups(const std::set<std::string>& sums);
   void end_groups(const std::set<std::string>& sums);
@@ -203,6 +213,7 @@ class KernelEmitter {
   std::map<std::string, std::string> matrix_rows_;  // of operands, and the registers that have them
   bool in_pipeline_ = false;                        // where a pipelined loop's buffers are used
   std::set<std::string> stored_in_turn_;            // there: to what a turn of that loop stores
+  std::set<std::string> allocated_in_turn_;         // there: what it allocates
   bool fills_ahead_ = false;                        // inside a pipelined loop's fill
   bool stored_for_matrix_ = false;                  // by threads, not by copies
   int depth_ = 1;

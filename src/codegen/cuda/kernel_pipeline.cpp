@@ -7,6 +7,7 @@
 #include "codegen/cuda/kernel_emitter.h"
 #include "codegen/cuda/once.h"
 #include "support/error.h"
+#include "support/join.h"
 
 namespace tw::codegen {
 namespace {
@@ -81,12 +82,15 @@ void KernelEmitter::filled_by_threads(Ring ring, const loop::PipelineParts& part
 void KernelEmitter::use(const loop::PipelineParts& parts) {
   const bool around = std::exchange(in_pipeline_, true);
   const std::set<std::string> stored_around = std::exchange(stored_in_turn_, {});
+  const std::set<std::string> allocated_around = std::exchange(allocated_in_turn_, {});
   loop::visit(parts.use, [&](const Stmt& s) {
     if (s->kind == StmtKind::kStore) stored_in_turn_.insert(s->buffer);
+    if (s->kind == StmtKind::kAllocate) allocated_in_turn_.insert(s->allocated.name);
   });
   statements(parts.use, Then::kEnd);
   in_pipeline_ = around;
   stored_in_turn_ = stored_around;
+  allocated_in_turn_ = allocated_around;
 }
 
 // One thread behind the others tells TMA what to fetch; barriers say which copy of the buffers is full and which is
@@ -120,8 +124,10 @@ void KernelEmitter::skip(const std::string& tiles) {
 }
 
 template <typename Body>
-void KernelEmitter::turns(const Ring& ring, const Body& body) {
-  nested(fmt::format("for (int {0} = 0; {0} < {1}; ++{0}) ", ring.turn, ring.loop->extent), [&] {
+void KernelEmitter::turns(const Ring& ring, const Expr& needed, const Body& body) {
+  names_.variables[ring.loop->var] = ring.turn;
+  const std::string test = needed ? fmt::format("if ({}) ", cuda_expr(needed, names_)) : "";
+  nested(fmt::format("for (int {0} = 0; {0} < {1}; ++{0}) {2}", ring.turn, ring.loop->extent, test), [&] {
     Ring copies = ring;
     if (role_ == WarpRole::kConsumer) {  // from the first of a warp's threads, as tw_group
       copies.slot = fresh();
@@ -133,15 +139,41 @@ void KernelEmitter::turns(const Ring& ring, const Body& body) {
   });
 }
 
-void KernelEmitter::release(const Ring& ring, const std::string& condition) {
-  line("if (threadIdx.x % {0} < {1}{2}) tw_barrier_arrive<{1}>({3} + ({4} == 0 ? {5} : {4} - 1), threadIdx.x % {0});",
-       kGroupThreads, kernel_.cluster, condition, ring.empty, ring.slot, ring.loop->stages - 1);
+void KernelEmitter::release(const Ring& ring, const std::string& slot, const std::string& condition) {
+  line("if (threadIdx.x % {0} < {1}{2}) tw_barrier_arrive<{1}>({3} + {4}, threadIdx.x % {0});", kGroupThreads,
+       kernel_.cluster, condition, ring.empty, slot);
 }
 
-void KernelEmitter::filled_by_tma(const Stmt& s, const loop::PipelineParts& parts, Then then) {
+void KernelEmitter::take_condition(std::vector<Stmt>& stmts, std::vector<Expr>& conditions) {
+  std::vector<Stmt> inside;
+  for (const Stmt& s : stmts) {
+    if (s->kind == StmtKind::kAllocate) {
+      std::vector<Stmt> body = s->body;
+      take_condition(body, conditions);
+      inside.push_back(loop::make_allocate(s->allocated, std::move(body)));
+      continue;
+    }
+    const bool guarded = s->kind == StmtKind::kIf && s->otherwise.empty();
+    conditions.push_back(guarded ? s->predicate : Expr());
+    guarded ? append(inside, s->body) : inside.push_back(s);
+  }
+  stmts = std::move(inside);
+}
+
+Expr KernelEmitter::needed_turns(loop::PipelineParts& parts) {
+  loop::PipelineParts inside = parts;
+  std::vector<Expr> conditions;
+  for (std::vector<Stmt>* stmts : {&inside.fill, &inside.use}) take_condition(*stmts, conditions);
+  const auto is_one = [&](const Expr& c) { return c && equal(c, conditions.front()); };
+  if (conditions.empty() || !std::ranges::all_of(conditions, is_one)) return {};
+  parts = std::move(inside);
+  return conditions.front();
+}
+
+void KernelEmitter::filled_by_tma(const Stmt& s, loop::PipelineParts parts, Then then) {
   const std::set<std::string> sums = sums_of_groups(parts.use);
-  TW_CHECK(!sums.empty() && s->stages >= std::min<int64_t>(2, s->extent),
-           "kernel {}: loop {} fills by bulk copies, for no warp groups or one stage", kernel_.name, s->var);
+  TW_CHECK(s->stages >= std::min<int64_t>(2, s->extent), "kernel {}: loop {} fills by bulk copies, in one stage",
+           kernel_.name, s->var);
   Ring ring = *tma_ring_;
   const auto alike = [](const loop::Buffer& a, const loop::Buffer& b) {
     return a.type == b.type && a.shape == b.shape;
@@ -151,27 +183,34 @@ void KernelEmitter::filled_by_tma(const Stmt& s, const loop::PipelineParts& part
   ring.loop = s;
   ring.buffers = parts.buffers;
   ring.turn = fresh();
+  // Instructions whose sums go on from turn to turn leave their copy of the buffers when the next turn waits for them.
+  const bool runs_on = !sums.empty();
+  const Expr needed = runs_on ? Expr() : needed_turns(parts);
   if (role_ == WarpRole::kProducer) {
-    return turns(ring, [&] {
+    return turns(ring, needed, [&] {
       // The first round finds all copies empty.
       line("tw_barrier_wait({} + {}, {} ^ 1);", ring.empty, ring.slot, ring.phase);
       fetch(parts, fmt::format("{} + {}", ring.full, ring.slot));
     });
   }
+  const std::string before = fmt::format("({0} == 0 ? {1} : {0} - 1)", ring.slot, ring.loop->stages - 1);
   // Consumers compute one after the other, so that who waits for a copy knows those before it to have come: parities
   // tell no more than the next one from this one.
   const bool several = kernel_.together > 1;
   if (several) line("tw_meet<{}>(1 + tw_team);", 2 * tile_threads_);
-  turns(ring, [&] {
+  turns(ring, needed, [&] {
     line("tw_barrier_wait({} + {}, {});", ring.full, ring.slot, ring.phase);
     use(parts);
+    if (!runs_on) return release(ring, ring.slot, "");
     // The instructions of the turn before are done, and with them its copy of the buffers.
     line("tw_matrix_done<1>();");
-    release(ring, fmt::format(" && {} > 0", ring.turn));
+    release(ring, before, fmt::format(" && {} > 0", ring.turn));
   });
   if (several) line("tw_next<{}>(1 + (tw_team + 1) % {});", 2 * tile_threads_, kernel_.together);
-  end_groups(sums);
-  release(ring, "");
+  if (runs_on) {
+    end_groups(sums);
+    release(ring, before, "");
+  }
   std::set<std::string> own;
   for (const loop::Buffer& b : ring.buffers) own.insert(b.name);
   if (then == Then::kMore && is_shared(parts.use, own)) meet();

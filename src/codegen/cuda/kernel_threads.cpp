@@ -44,7 +44,7 @@ void KernelEmitter::threads(const Stmt& s, Then then) {
       // Asynchronous copies need no fence: CUTLASS's own kernels that fill for these instructions with them have none.
       if (stored_for_matrix_) line("tw_written_for_matrix();");
       if (!sums.empty()) line("tw_matrix_end();");
-      if (!in_pipeline_) end_groups(sums);
+      end_groups(in_pipeline_ ? own_of_turn(sums) : sums);
     });
   }
   group_ = nullptr;
@@ -79,7 +79,15 @@ std::set<std::string> KernelEmitter::sums_of_groups(const std::vector<Stmt>& stm
       if (s->kind == StmtKind::kStore) names.insert(s->buffer);
     });
   }
+  loop::visit(stmts, [&](const Stmt& s) {
+    if (s->kind == StmtKind::kAllocate) names.erase(s->allocated.name);
+  });
   return names;
+}
+
+std::set<std::string> KernelEmitter::own_of_turn(std::set<std::string> sums) const {
+  std::erase_if(sums, [&](const std::string& name) { return !allocated_in_turn_.contains(name); });
+  return sums;
 }
 
 void KernelEmitter::settle(const std::set<std::string>& sums) {
@@ -98,26 +106,37 @@ void KernelEmitter::end_groups(const std::set<std::string>& sums) {
 
 void KernelEmitter::group_matrix(const Stmt& s) {
   const GroupStep step = group_step(s, *group_, names_.ranges);
-  std::vector<std::string> places, sums;
+  std::vector<std::string> places, sums, rows, places_of_rows;
   for (const std::vector<Expr>& d : step.d) {
     places.push_back(fmt::format("%{}", places.size()));
     sums.push_back(fmt::format("\"+f\"({})", cuda_element(step.sums, d, names_)));
   }
-  const size_t next = places.size();
+  size_t next = places.size();
+  for (const std::vector<Expr>& held : step.held) {
+    rows.push_back(fmt::format("\"r\"({})", neighbours(held)));
+    places_of_rows.push_back(fmt::format("%{}", next++));
+  }
   const bool tf32 = step.type == DataType::f32();  // whose operands have no order of lines to choose
   const std::string type = tf32 ? "k8.f32.tf32.tf32" : fmt::format("k16.f32.{0}.{0}", to_string(step.type));
+  const std::string a = step.held.empty() ? fmt::format("%{}", next++)
+                                          : fmt::format("{{{}}}", fmt::join(places_of_rows, ","));
+  const std::string order = fmt::format("{}, {}", step.held.empty() ? ", 0" : "", step.by_steps ? 1 : 0);
   const std::string instruction =
-      fmt::format("wgmma.mma_async.sync.aligned.m64n{}{} {{{}}}, %{}, %{}, on, 1, 1{};", step.columns, type,
-                  fmt::join(places, ","), next, next + 1, tf32 ? "" : ", 0, 0");
+      fmt::format("wgmma.mma_async.sync.aligned.m64n{}{} {{{}}}, {}, %{}, on, 1, 1{};", step.columns, type,
+                  fmt::join(places, ","), a, next, tf32 ? "" : order);
   for (int64_t from = 0; from < (tf32 ? 16 : 8); from += 8) {
     const auto lines = [&](const Expr& first) {
       CudaOffset offset = cuda_unswizzled_offset(first->name, first->args, names_);
       offset.constant += from;
-      return fmt::format("\"l\"(tw_matrix({}))", apart(first->name, offset));
+      // From 64 columns to the next, where they are not lines, in 16 bytes.
+      const Shape& shape = names_.buffers.at(first->name).shape;
+      const int64_t block = step.by_steps ? shape[shape.size() - 2] * 8 : 1;
+      return fmt::format("\"l\"(tw_matrix<{}>({}))", block, apart(first->name, offset));
     };
-    line("asm volatile(\"{{.reg .pred on; setp.ne.b32 on, %{}, 0; {}}}\"", next + 2, instruction);
+    if (step.a) rows = {lines(step.a)};
+    line("asm volatile(\"{{.reg .pred on; setp.ne.b32 on, %{}, 0; {}}}\"", next + 1, instruction);
     line("  : {}", fmt::join(sums, ", "));
-    line("  : {}, {}, \"r\"(1));", lines(step.a), lines(step.b));
+    line("  : {}, {}, \"r\"(1));", fmt::join(rows, ", "), lines(step.b));
   }
 }
 

@@ -1,6 +1,5 @@
 #include "codegen/cuda/matrix.h"
 
-#include <functional>
 
 #include "core/model_units.h"
 #include "expr/tf32.h"
@@ -124,6 +123,21 @@ std::vector<Expr> indices_at(const Stmt& store, const VarMap& place, const Analy
   return mapped(store->indices, [&](const Expr& index) { return ranges.simplify(substitute(index, place)); });
 }
 
+// List number `list` of `together` elements beside each other along the sum, as a lane holds them.
+struct LaneList {
+  int64_t together, list;
+};
+
+std::vector<Expr> neighbours_along(const Expr& load, const Places& at, const LaneList& lanes, VarMap values,
+                                   const Analyzer& ranges) {
+  std::vector<Expr> loads;
+  for (int64_t i = 0; i < lanes.together; ++i) {
+    values[at.step] = var(at.pair) * int_imm(lanes.together) + int_imm(8 * lanes.list + i);
+    loads.push_back(ranges.simplify(substitute(load, values)));
+  }
+  return loads;
+}
+
 }  // namespace
 
 MatrixStep matrix_step(const Stmt& nest, const ThreadGroup& group, const Analyzer& ranges) {
@@ -138,12 +152,8 @@ MatrixStep matrix_step(const Stmt& nest, const ThreadGroup& group, const Analyze
   out.type = left.type();
   out.sums = store->buffer;
   const int64_t together = out.type == DataType::f32() ? 4 : 2, lists = 4 / together;
-  const auto add = [&](const Expr& load, VarMap values, int64_t list) {
-    std::vector<Expr>& loads = out.operands.emplace_back();
-    for (int64_t i = 0; i < together; ++i) {
-      values[at.step] = var(at.pair) * int_imm(together) + int_imm(8 * list + i);
-      loads.push_back(ranges.simplify(substitute(load, values)));
-    }
+  const auto add = [&](const Expr& load, const VarMap& values, int64_t list) {
+    out.operands.push_back(neighbours_along(load, at, {together, list}, values, ranges));
   };
   for (int64_t i = 0; i < 2 * lists; ++i) add(left, {{at.half, int_imm(i % 2)}}, i / 2);
   for (int64_t i = 0; i < 4; ++i)
@@ -169,7 +179,41 @@ bool is_group_step(const Stmt& nest) { return nest_of(nest).size() > kWarpLoops;
 
 std::vector<Stmt> group_steps(const std::vector<Stmt>& stmts) { return outermost(stmts, is_group_step); }
 
-GroupStep group_step(const Stmt& nest, const ThreadGroup& group, const Analyzer& ranges) {
+namespace {
+
+// How far an element moves along each dim when one variable goes from 0 to 1, the others being 0.
+class Moves {
+ public:
+  Moves(const Analyzer& ranges, const std::vector<std::string>& variables) : ranges_(ranges) {
+    for (const std::string& name : variables) origin_[name] = int_imm(0);
+  }
+
+  Expr first(const Expr& load) const { return substitute(load, origin_); }
+
+  // Whether these are the distances along the last dims; along all others 0.
+  bool are(const Expr& load, const std::string& name, std::vector<int64_t> last) const {
+    VarMap one = origin_;
+    one[name] = int_imm(1);
+    last.insert(last.begin(), load->args.size() - std::min(load->args.size(), last.size()), 0);
+    for (size_t d = 0; d < load->args.size(); ++d) {
+      const Expr distance = substitute(load.arg(static_cast<int>(d)), one) - substitute(load.arg(static_cast<int>(d)), origin_);
+      if (!ranges_.simplify(distance).is_int(last[last.size() - load->args.size() + d])) return false;
+    }
+    return true;
+  }
+
+ private:
+  const Analyzer& ranges_;
+  VarMap origin_;
+};
+
+// The loops of a group's step and its threads.
+struct GroupLoops {
+  std::string half, column, step, warp, row, pair;
+  std::vector<Stmt> eighths;  // of columns, outermost first
+};
+
+GroupLoops group_loops(const Stmt& nest, const ThreadGroup& group) {
   constexpr int64_t kWarps = 4, kRows = 8, kPairs = 4, kSteps = 16;
   const size_t loops = group.loops.size();
   const auto thread = [&](size_t from_end) { return group.loops[loops - from_end]; };
@@ -182,44 +226,68 @@ GroupStep group_step(const Stmt& nest, const ThreadGroup& group, const Analyzer&
   eighths.erase(eighths.begin());
   const bool sizes = nest->extent == 2 && columns->extent == 2 && steps->extent == kSteps;
   TW_CHECK(sizes, "a matrix step other than 2 halves by eighths of columns by 2 columns by 16 steps");
-  const Stmt& store = steps->body[0];
-  const auto& [left, right] = operands_of(store, thread(1)->var);
+  return {nest->var, columns->var, steps->var, thread(3)->var, thread(2)->var, thread(1)->var, std::move(eighths)};
+}
 
-  std::vector<std::string> own = {nest->var, columns->var, steps->var, thread(3)->var, thread(2)->var, thread(1)->var};
-  for (const Stmt& l : eighths) own.push_back(l->var);
-  VarMap origin;
-  for (const std::string& name : own) origin[name] = int_imm(0);
-  // How far the element moves along the lines and along the steps when one variable goes from 0 to 1.
-  const auto moves = [&](const Expr& load, const std::string& name, int64_t lines, int64_t along) {
-    VarMap one = origin;
-    one[name] = int_imm(1);
-    const size_t last = load->args.size() - 1;
-    for (size_t d = 0; d < load->args.size(); ++d) {
-      const Expr distance = ranges.simplify(substitute(load.arg(d), one) - substitute(load.arg(d), origin));
-      if (!distance.is_int(d == last ? along : d + 1 == last ? lines : 0)) return false;
-    }
-    return true;
-  };
-  int64_t all = 1;
-  for (size_t i = eighths.size(); i-- > 0; all *= eighths[i]->extent) {
-    TW_CHECK(moves(left, eighths[i]->var, 0, 0) && moves(right, eighths[i]->var, 8 * all, 0),
-             "{}: eighths of columns that are not one behind the other", to_string(store->value));
+// Whether the eighths of columns follow each other: as lines, or beside each other in lines of 64 and then in the next
+// block of lines.
+bool eighths_follow(const Moves& moves, const Expr& right, const GroupLoops& at, bool by_steps) {
+  constexpr int64_t kLine = 8;  // eighths
+  int64_t inner = 1;
+  for (size_t i = at.eighths.size(); i-- > 0; inner *= at.eighths[i]->extent) {
+    const Stmt& loop = at.eighths[i];
+    if (loop->extent == 1) continue;
+    const bool in_line = inner * loop->extent <= kLine;
+    const bool follows = !by_steps  ? moves.are(right, loop->var, {8 * inner, 0})
+                         : in_line  ? moves.are(right, loop->var, {0, 8 * inner})
+                                    : inner == kLine && moves.are(right, loop->var, {1, 0, 0});
+    if (!follows) return false;
   }
-  const bool of_rows = moves(left, nest->var, kRows, 0) && moves(left, columns->var, 0, 0) &&
-                       moves(left, steps->var, 0, 1) && moves(left, thread(3)->var, 2 * kRows, 0) &&
-                       moves(left, thread(2)->var, 1, 0) && moves(left, thread(1)->var, 0, 0);
-  const bool of_columns = moves(right, nest->var, 0, 0) && moves(right, columns->var, 1, 0) &&
-                          moves(right, steps->var, 0, 1) && moves(right, thread(3)->var, 0, 0) &&
-                          moves(right, thread(2)->var, 0, 0) && moves(right, thread(1)->var, 2, 0);
-  TW_CHECK(of_rows && of_columns, "{} is no product of rows and columns", to_string(store->value));
+  return true;
+}
 
-  GroupStep out{left.type(), all * 8, substitute(left, origin), substitute(right, origin), store->buffer, {}};
-  for (int64_t e = 0; e < all; ++e) {
+}  // namespace
+
+GroupStep group_step(const Stmt& nest, const ThreadGroup& group, const Analyzer& ranges) {
+  const GroupLoops at = group_loops(nest, group);
+  const Stmt& store = nest_of(nest).back()->body[0];
+  const auto& [left, right] = operands_of(store, at.pair);
+  std::vector<std::string> own = {at.half, at.column, at.step, at.warp, at.row, at.pair};
+  for (const Stmt& l : at.eighths) own.push_back(l->var);
+  const Moves moves(ranges, own);
+  GroupStep out;
+  out.type = left.type();
+  for (const Stmt& l : at.eighths) out.columns *= l->extent;
+  out.sums = store->buffer;
+  out.b = moves.first(right);
+  out.by_steps = moves.are(right, at.step, {1, 0});
+  TW_CHECK(eighths_follow(moves, right, at, out.by_steps), "{}: eighths of columns that are not one behind the other",
+           to_string(store->value));
+  const std::vector<int64_t> column = out.by_steps ? std::vector<int64_t>{0, 1} : std::vector<int64_t>{1, 0};
+  const bool of_columns = (out.by_steps || moves.are(right, at.step, {0, 1})) && moves.are(right, at.half, {}) &&
+                          moves.are(right, at.column, column) &&
+                          moves.are(right, at.pair, {2 * column[0], 2 * column[1]}) &&
+                          moves.are(right, at.warp, {}) && moves.are(right, at.row, {});
+  const bool of_rows = std::ranges::all_of(at.eighths, [&](const Stmt& l) { return moves.are(left, l->var, {}); }) &&
+                       moves.are(left, at.column, {});
+  const bool in_lines = moves.are(left, at.half, {8, 0}) && moves.are(left, at.step, {0, 1}) &&
+                        moves.are(left, at.warp, {16, 0}) && moves.are(left, at.row, {1, 0}) &&
+                        moves.are(left, at.pair, {});
+  if (in_lines) {
+    out.a = moves.first(left);
+  } else {
+    TW_CHECK(left.type().is_half(), "{}: rows of 32 bits an element in no lines", to_string(store->value));
+    const Places places{at.half, at.column, at.step, at.row, at.pair};
+    for (int64_t i = 0; i < 4; ++i)
+      out.held.push_back(neighbours_along(left, places, {2, i / 2}, {{at.half, int_imm(i % 2)}}, ranges));
+  }
+  TW_CHECK(of_rows && of_columns, "{} is no product of rows and columns", to_string(store->value));
+  for (int64_t e = 0; e < out.columns / 8; ++e) {
     for (int64_t i = 0; i < 4; ++i) {
-      VarMap place = {{nest->var, int_imm(i / 2)}, {columns->var, int_imm(i % 2)}};
+      VarMap place = {{at.half, int_imm(i / 2)}, {at.column, int_imm(i % 2)}};
       int64_t rest = e;
-      for (size_t l = eighths.size(); l-- > 0; rest /= eighths[l]->extent)
-        place[eighths[l]->var] = int_imm(rest % eighths[l]->extent);
+      for (size_t l = at.eighths.size(); l-- > 0; rest /= at.eighths[l]->extent)
+        place[at.eighths[l]->var] = int_imm(rest % at.eighths[l]->extent);
       out.d.push_back(indices_at(store, place, ranges));
     }
   }

@@ -64,7 +64,7 @@ class AccessFinder {
     const bool combines = combination && combination->buffer == buffer_.name;
     std::set<const loop::StmtNode*> steps;  // stores of matrix steps that read the buffer as the instruction does
     for (const Stmt& nest : outermost(stmts, loop::is_matrix_loop)) {
-      if (is_warp_step(nest)) add_step(nest, steps);
+      add_step(nest, steps);
     }
     visit_guarded(stmts, guards_, [&](const Stmt& s) {
       if (steps.contains(&*s)) return;
@@ -82,12 +82,20 @@ class AccessFinder {
   void add_step(const Stmt& nest, std::set<const loop::StmtNode*>& steps) {
     Analyzer ranges;
     for (const Stmt& l : groups_.back()->loops) ranges.bind(l->var, 0, l->extent);
-    const MatrixStep step = matrix_step(nest, *groups_.back(), ranges);
-    if (step.sums == buffer_.name) return;
+    std::string sums;
+    std::vector<std::vector<Expr>> held;
+    if (is_group_step(nest)) {
+      const GroupStep step = group_step(nest, *groups_.back(), ranges);
+      sums = step.sums, held = step.held;
+    } else {
+      const MatrixStep step = matrix_step(nest, *groups_.back(), ranges);
+      sums = step.sums, held = step.operands;
+    }
+    if (sums == buffer_.name) return;
     loop::visit({nest}, [&](const Stmt& s) {
       if (s->kind == StmtKind::kStore) steps.insert(&*s);
     });
-    for (const std::vector<Expr>& operands : step.operands) {
+    for (const std::vector<Expr>& operands : held) {
       for (const Expr& load : operands) loads(load);
     }
   }

@@ -167,9 +167,9 @@ template <typename T> __device__ inline unsigned tw_shared_at(const T* buffer, u
   return (unsigned)__cvta_generic_to_shared(buffer) + varying * (unsigned)sizeof(T) + constant * (unsigned)sizeof(T);
 }
 // What a matrix instruction of a warp group wants to know of such lines, from an element on: where they are in 16 bytes,
-// and that eight lines are 1024 bytes.
-template <typename T> __device__ inline unsigned long long tw_matrix(const T* lines, unsigned varying, unsigned constant) {
-  const unsigned at = tw_shared_at(lines, varying, 0) / 16 + (constant * (unsigned)sizeof(T) / 16 + (1u << 16));
+// that eight lines are 1024 bytes, and after how many 16 bytes the next block of lines follows.
+template <int Block, typename T> __device__ inline unsigned long long tw_matrix(const T* lines, unsigned varying, unsigned constant) {
+  const unsigned at = tw_shared_at(lines, varying, 0) / 16 + (constant * (unsigned)sizeof(T) / 16 + ((unsigned)Block << 16));
   return (unsigned long long)(64u | 1u << 30) << 32 | at;
 }
 __device__ inline void tw_matrix_begin() { asm volatile("wgmma.fence.sync.aligned;" : : : "memory"); }

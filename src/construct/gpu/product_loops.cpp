@@ -6,6 +6,9 @@
 #include <numeric>
 
 #include "core/model_units.h"
+#include "core/target_features.h"
+#include "expr/affine.h"
+#include "runtime/format/manifest.h"
 #include "support/join.h"
 #include "support/math.h"
 #include "te/axes.h"
@@ -68,15 +71,47 @@ void ProductLoops::make_matrices() {
   inline_epilogue();
 }
 
-// Beside each other: [batch, line, step] -> [batch, step, line], threads read neighbouring lines at one step.
+int64_t line_elements(int64_t bytes) {
+  constexpr int64_t kLineBytes = 128;
+  return kLineBytes / bytes;
+}
+
+// From [batch, line, step]. Beside each other: threads read neighbouring lines at one step.
 void ProductLoops::set_layout(Side side, Lines lines) {
-  (side == Side::kLeft ? left_ : right_) = lines;
+  this->lines(side) = lines;
   if (lines == Lines::kBehindEachOther) return;
-  std::vector<int64_t> order;
-  for (size_t d = 0; d < first_; ++d) order.push_back(static_cast<int64_t>(d));
+  const int64_t block = block_elements(side);
+  if (lines == Lines::kBlocksOfSteps) {
+    s_.layout(operand(side), blocks_first(Layout(), first_ + 1, te::num_points(p_.steps), block));
+    return;
+  }
   const auto line = static_cast<int64_t>(first_);
-  order.insert(order.end(), {line + 1, line});
-  s_.layout(operand(side), Layout().reorder(order));
+  Layout layout;
+  std::vector<int64_t> order;
+  for (int64_t d = 0; d < line; ++d) order.push_back(d);
+  if (lines == Lines::kBlocksOfLines) {
+    const int64_t all = extent_at(sum_, side == Side::kLeft ? p_.rows : p_.columns), tile = line_extent(side);
+    layout = layout.split(static_cast<int>(line), {ceil_div(all, tile) * tile / block, block});
+    order.insert(order.end(), {line, line + 2, line + 1});
+  } else {
+    order.insert(order.end(), {line + 1, line});
+  }
+  s_.layout(operand(side), layout.reorder(order));
+}
+
+int64_t ProductLoops::block_elements(Side side) const {
+  const int64_t line = line_elements(read(side).type().bytes());
+  const Lines stored = side == Side::kLeft ? left_ : right_;
+  if (stored == Lines::kBlocksOfLines) return std::min(line, line_extent(side));
+  return stored == Lines::kBlocksOfSteps ? line : tile_.tile_k;
+}
+
+std::vector<int64_t> ProductLoops::step_extents() const {
+  if (!by_matrix()) return {tile_.tile_k};
+  if (left_ != Lines::kBlocksOfSteps && right_ != Lines::kBlocksOfSteps)
+    return {tile_.tile_k / kMatrixSteps, kMatrixSteps};
+  const int64_t block = line_elements(read(Side::kRight).type().bytes());
+  return {tile_.tile_k / block, block / kMatrixSteps, kMatrixSteps};
 }
 
 // [batch, rows, columns] -> [batch, tiles, factors of rows.., tiles, factors of columns..].
@@ -215,15 +250,17 @@ std::string ProductLoops::tile_sums() {
   const TiledAxis row = tiled_axis(tile_.rows);
   TiledAxis column = tiled_axis(tile_.columns);
   if (by_matrix()) split_pairs(column);
-  std::vector<int64_t> steps = {tile_.tile_k};
-  if (by_matrix()) steps = {tile_.tile_k / kMatrixSteps, kMatrixSteps};
-  s_.split(sums(), "r0", steps);
-  std::vector<std::string> order;
+  const std::vector<int64_t> extents = step_extents();
+  s_.split(sums(), "r0", extents);
+  std::vector<std::string> steps, order;  // those inside threads; the last one is a matrix instruction's
+  for (size_t i = 1; i <= extents.size(); ++i) steps.push_back(fmt::format("r0.{}", i));
+
   if (first_ == 1) order.push_back(axis(0));
   order.insert(order.end(), {row.tile, column.tile, "r0.0"});
   add_threads(row, column, order);
   if (p_.filter_positions) order.emplace_back("r1");
-  order.emplace_back("r0.1");
+  const auto outside = steps.end() - (by_matrix() ? 1 : 0);
+  order.insert(order.end(), steps.begin(), outside);
   std::vector<std::string> matrix;
   const std::array<const TiledAxis*, 2> both = {&row, &column};
   for (const TiledAxis* tiled : both) {
@@ -233,7 +270,7 @@ std::string ProductLoops::tile_sums() {
     }
   }
   order.insert(order.end(), matrix.begin(), matrix.end());
-  if (by_matrix()) order.emplace_back("r0.2");
+  order.insert(order.end(), outside, steps.end());
   s_.reorder(sums(), order);
   for (const TiledAxis* tiled : both) {
     for (const auto& [loop, kind] : tiled->factors) {
@@ -243,7 +280,9 @@ std::string ProductLoops::tile_sums() {
     }
   }
   if (p_.filter_positions) s_.unroll(sums(), "r1");
-  if (by_matrix()) s_.unroll(sums(), "r0.1").tensorize(sums(), matrix.front(), "mma", {});
+  if (!by_matrix()) return "r0.0";
+  for (auto step = steps.begin(); step != outside; ++step) s_.unroll(sums(), *step);
+  s_.tensorize(sums(), matrix.front(), "mma", {});
   return "r0.0";
 }
 
@@ -256,7 +295,7 @@ void ProductLoops::attach_all(const std::string& stage, const std::string& loop)
   const std::string steps = attach_sums(stage, loop);
   for (const Side side : {Side::kLeft, Side::kRight}) {
     if (side == Side::kRight && tile_.columns_stay) {
-      attach_columns(stage, loop);
+      attach_blocks(side, stage, loop);
       continue;
     }
     if (!tile_.tma) {
@@ -269,18 +308,63 @@ void ProductLoops::attach_all(const std::string& stage, const std::string& loop)
   s_.pipeline(sums(), steps, tile_.stages);
 }
 
-void ProductLoops::attach_columns(const std::string& stage, const std::string& loop) {
-  const std::string copy = operand(Side::kRight);
-  s_.compute_at(copy, stage, loop, loop::Scope::kStack, 0);
-  const size_t last = first_ + (p_.filter_positions ? 3 : 2);  // behind the k-blocks
-  std::vector<std::string> lines;
-  for (size_t d = 0; d < last; ++d) lines.push_back(axis(d));
-  const int64_t lanes = std::gcd(access(Side::kRight).lanes, tile_.tile_k);
+void ProductLoops::attach_blocks(Side side, const std::string& stage, const std::string& loop) {
+  const std::string copy = operand(side);
+  const OperandAccess by = access(side);
+  const int64_t block = block_elements(side), bytes = read(side).type().bytes();
+  const bool of_lines = lines(side) == Lines::kBlocksOfLines;
+  s_.compute_at(copy, stage, loop, loop::Scope::kStack, of_lines ? line_elements(bytes) - block : 0);
+  const size_t last = first_ + (p_.filter_positions ? 3 : 2);  // behind the blocks
+  const int64_t lanes = by.by_steps == of_lines ? 1 : std::gcd(by.lanes, block);
+  std::vector<std::string> all;
+  for (size_t d = 0; d < last; ++d) all.push_back(axis(d));
   s_.split(copy, axis(last), {lanes});
-  lines.push_back(axis(last) + ".0");
-  const std::string all = fused(copy, lines);
-  s_.split(copy, all, {tile_.threads()}).reorder(copy, {all + ".1", all + ".0", axis(last) + ".1"});
-  s_.threads(copy, all + ".1").vectorize(copy, axis(last) + ".1");
+  all.push_back(axis(last) + ".0");
+  const std::string one = fused(copy, all);
+  s_.split(copy, one, {tile_.threads()}).reorder(copy, {one + ".1", one + ".0", axis(last) + ".1"});
+  s_.threads(copy, one + ".1").vectorize(copy, axis(last) + ".1");
+}
+
+// Boxes of a tensor: one dim of it runs along what is beside each other, another one along the rest.
+bool ProductLoops::may_fetch_blocks(Side side, int64_t all) const {
+  constexpr int64_t kLineAlignment = 16;
+  constexpr size_t kMinRank = 2;
+  const Expr& load = read(side);
+  const auto tensor = std::ranges::find(program_.inputs, load->name, &te::Tensor::name);
+  const size_t rank = load->args.size();
+  const std::vector<size_t>& places = side == Side::kLeft ? p_.rows : p_.columns;
+  const int64_t line = line_elements(load.type().bytes());
+  const bool boxes = has_feature(target_, "tma") && tensor != program_.inputs.end() && rank >= kMinRank &&
+                     rank <= format::TensorMap::kMaxRank && p_.steps.size() == 1 && places.size() == 1;
+  if (!boxes || block_elements(side) != line || tensor->shape.back() * load.type().bytes() % kLineAlignment != 0)
+    return false;
+  const bool of_lines = (side == Side::kLeft ? left_ : right_) == Lines::kBlocksOfLines;
+  const te::Axis &of_line = sum_.axes[places[0]], &step = p_.steps[0];
+  const te::Axis &fast = of_lines ? of_line : step, &slow = of_lines ? step : of_line;
+  // Blocks are whole, or end where the tensor does: there are zeros behind it.
+  const auto ends = [&](size_t d, int64_t elements, int64_t block) {
+    const std::optional<LinearForm> form = as_linear(load.arg(d));
+    return elements % block == 0 || (form && form->constant == 0 && tensor->shape[d] == elements);
+  };
+  const auto uses = [&](size_t d, const te::Axis& axis) { return uses_var(load.arg(d), axis.name); };
+  if (coefficient_of(load.arg(rank - 1), fast.name) != 1 || !ends(rank - 1, fast.extent, line) || uses(rank - 1, slow))
+    return false;
+  size_t dims = 0;
+  for (size_t d = 0; d + 1 < rank; ++d) {
+    if (uses(d, fast)) return false;
+    if (!uses(d, slow)) continue;
+    const int64_t block = of_lines ? tile_.tile_k : line_extent(side);
+    if (coefficient_of(load.arg(d), slow.name) != 1 || !ends(d, all, block)) return false;
+    ++dims;
+  }
+  return dims == 1;
+}
+
+void ProductLoops::fetch_blocks(Side side, const std::string& stage, const std::string& loop) {
+  const std::string copy = operand(side);
+  s_.compute_at(copy, stage, loop, loop::Scope::kStack, 0);
+  s_.unroll(copy, axis(lines(side) == Lines::kBlocksOfLines ? first_ : 0));
+  s_.tensorize(copy, axis(first_ + 1), "bulk", {});
 }
 
 std::string ProductLoops::describe() const {

@@ -18,8 +18,9 @@ class ProductLoops {
   ProductLoops(const te::Program& program, const MatrixProduct& product, const ThreadBlockTile& tile,
                const TargetInfo& target, schedule::Schedule& s);
 
-  /// Where an operand is stored in shared memory.
-  enum class Lines : uint8_t { kBehindEachOther, kBesideEachOther };  // [line, step] or [step, line]
+  /// How an operand is stored in shared memory: [line, step], [step, line], or for warp groups in blocks of 128 bytes:
+  /// [steps / block, line, block], [lines / block, step, block].
+  enum class Lines : uint8_t { kBehindEachOther, kBesideEachOther, kBlocksOfSteps, kBlocksOfLines };
 
   /// The product as one of matrices, the sums as the tile's threads hold them.
   void make_matrices();
@@ -40,14 +41,18 @@ class ProductLoops {
   /// An operand in a loop of `stage`, `steps` of it, copied by all threads.
   void attach_operand(Side side, const std::string& stage, const std::string& loop, int64_t steps);
 
-  /// The columns' operand in a loop of `stage`, all of its steps, a k-block behind the other, copied by all threads.
-  void attach_columns(const std::string& stage, const std::string& loop);
+  /// An operand in a loop of `stage`, all of its steps, a block behind the other, copied by all threads.
+  void attach_blocks(Side side, const std::string& stage, const std::string& loop);
+  /// The same by TMA, where it can: `all` are the lines, or the steps where these are, of all turns.
+  void fetch_blocks(Side side, const std::string& stage, const std::string& loop);
+  bool may_fetch_blocks(Side side, int64_t all) const;
   /// The sums with both operands, a k-block at a time, under way as the tile says.
   void attach_all(const std::string& stage, const std::string& loop);
   std::string describe() const;
   /// These loops of a stage as one; its name.
   std::string fused(const std::string& stage, const std::vector<std::string>& names);
 
+  const ThreadBlockTile& tile() const { return tile_; }
   std::string sums() const { return p_.sum + ".acc"; }
   const Expr& read(Side side) const { return side == Side::kLeft ? p_.match.a : p_.match.b; }
   std::string operand(Side side) const { return p_.sum + (side == Side::kLeft ? ".lhs" : ".rhs"); }
@@ -72,6 +77,11 @@ class ProductLoops {
   bool by_matrix() const { return tile_.by_matrix(); }
   Layout sums_layout() const;
   TiledAxis split(const std::string& stage, const std::string& loop, const std::vector<Factor>& factors);
+  Lines& lines(Side side) { return side == Side::kLeft ? left_ : right_; }
+  // Elements beside each other of an operand in blocks, or of one k-block.
+  int64_t block_elements(Side side) const;
+  // How the sums' loop of steps is split: blocks of what lies in a line, where operands are stored so.
+  std::vector<int64_t> step_extents() const;
   static void add_threads(const TiledAxis& row, const TiledAxis& column, std::vector<std::string>& order);
   void split_pairs(TiledAxis& column);
   std::string tile_sums();
@@ -85,5 +95,9 @@ class ProductLoops {
   schedule::Schedule& s_;
   Lines left_, right_;
 };
+
+/// Elements of `bytes` that a line of warp groups' operands has.
+int64_t line_elements(int64_t bytes);
+
 
 }  // namespace tw::construct

@@ -1,13 +1,15 @@
 // Attention on GPUs whose keys are read block by block (te/online.h). A tile computes some rows of the last product.
 // Each warp has rows of its own, from the scores to the result: sums of the first product stay in its registers, as
 // their matrix instructions leave them, are combined along rows by the lanes that share one, and become the left
-// operand of the second product where they are. Only keys and values pass through shared memory, a block ahead.
+// operand of the second product where they are. Only keys and values pass through shared memory, a block ahead. Where
+// warp groups have instructions of their own, four warps share 64 rows.
 #include "construct/gpu/streamed_chain.h"
 
 #include <array>
 
 #include "construct/gpu/warp_rows.h"
 #include "core/model_units.h"
+#include "core/target_features.h"
 #include "support/join.h"
 #include "support/math.h"
 #include "te/axes.h"
@@ -23,11 +25,20 @@ using Names = std::vector<std::string>;
 // Of a tile: its launch; of a block of keys: its barrier, and what waits for each other in it.
 constexpr double kTileCycles = 1500, kBlockCycles = 500;
 constexpr double kElementCycles = 0.05;  // SM cycles an element between the products
-constexpr double kProductCycles = 1.0 / 1250, kOperandCycles = 1.0 / 1700;
+constexpr double kProductCycles = 1.0 / 1250, kOperandCycles = 1.0 / 1700, kGroupProductCycles = 1.0 / 2048;
 
 struct Shape {
   int64_t warps, rows, keys, stages;  // `rows` of instructions a warp, `keys` of a block
+  Multiplier multiplier = Multiplier::kWarp;
 };
+constexpr std::array<Shape, 8> kGroupShapes = {{{4, 1, 128, 2, Multiplier::kWarpGroup},
+                                                {4, 1, 64, 2, Multiplier::kWarpGroup},
+                                                {4, 1, 64, 3, Multiplier::kWarpGroup},
+                                                {4, 1, 192, 2, Multiplier::kWarpGroup},
+                                                {8, 1, 128, 2, Multiplier::kWarpGroup},
+                                                {8, 1, 128, 3, Multiplier::kWarpGroup},
+                                                {8, 1, 64, 3, Multiplier::kWarpGroup},
+                                                {12, 1, 128, 2, Multiplier::kWarpGroup}}};
 constexpr std::array<Shape, 11> kShapes = {{{4, 1, 64, 2},
                                             {4, 1, 64, 3},
                                             {4, 1, 32, 2},
@@ -52,9 +63,9 @@ class StreamedChain {
         values_(block_program(online), online.wide + ".block"),
         shape_(shape),
         target_(target),
-        scores_tile_(tile_of({shape.warps, 1, shape.rows, shape.keys / kInstructionColumns}, kPair)),
-        values_tile_(tile_of({shape.warps, 1, shape.rows, ceil_div(values_.n, kInstructionColumns)}, kPair)) {
-    scores_tile_.tile_k = round_up(scores_.k, kMatrixSteps);
+        scores_tile_(scores_tile(shape)),
+        values_tile_(values_tile(shape, values_.n)) {
+    scores_tile_.tile_k = round_up(scores_.k, by_groups() ? line() : kMatrixSteps);
     values_tile_.tile_k = shape.keys;
   }
   StreamedChain(const StreamedChain&) = delete;
@@ -66,18 +77,19 @@ class StreamedChain {
     const bool rows = tile_rows() / 2 < round_up(scores_.m, kInstructionRows);
     const bool keys = shape_.keys / 2 < round_up(scores_.n, kMatrixSteps);
     return rows && keys && find_row_of_maximum() >= 0 && registers() <= schedule::kMaxStreamedRegisters &&
-           registers() * threads() <= kSmRegisters && shared_bytes() <= target_.levels.front().capacity_bytes;
+           registers() * block_threads() <= kSmRegisters && shared_bytes() <= target_.levels.front().capacity_bytes;
   }
 
   double predicted_ns() const {
     const int64_t tiles = scores_.batch * ceil_div(scores_.m, tile_rows());
     const int64_t at_once = std::max<int64_t>(
-        1, std::min(target_.levels.front().capacity_bytes / shared_bytes(), kSmRegisters / (registers() * threads())));
+        1, std::min(target_.levels.front().capacity_bytes / shared_bytes(), kSmRegisters / (registers() * block_threads())));
     const auto waves = static_cast<double>(ceil_div(tiles, target_.compute_units * at_once));
     const auto together = static_cast<double>(std::min(at_once, ceil_div(tiles, target_.compute_units)));
     const auto elements = static_cast<double>(tile_rows() * shape_.keys);
     // Rows of a warp share what comes from shared memory for each instruction.
-    const double product_cycles = kProductCycles + kOperandCycles / static_cast<double>(shape_.rows);
+    const double product_cycles =
+        by_groups() ? kGroupProductCycles : kProductCycles + kOperandCycles / static_cast<double>(shape_.rows);
     const double work = elements * (kElementCycles + static_cast<double>(scores_.k + values_.n) * product_cycles);
     const double of_few = 8.0 / static_cast<double>(shape_.warps);  // a tile alone: its warps wait for themselves
     const auto blocks = static_cast<double>(ceil_div(scores_.n, shape_.keys));
@@ -93,21 +105,24 @@ class StreamedChain {
     result.inline_epilogue();
     values.make_matrices();
     scores.make_matrices();
-    if (!values.access(Side::kRight).by_steps) values.set_layout(Side::kRight, ProductLoops::Lines::kBesideEachOther);
+    set_layouts(values, scores);
     s_->inline_stage(values_.product.sum);
     lay_out(values.operand(Side::kLeft));
     const Names tiles = tile_output(result);
     s_->compute_at(rows(), output_.output, tiles.back(), loop::Scope::kRegister);
     map_rows();
     attach_block(values, scores);
-    scores.attach_operand(Side::kLeft, output_.output, tiles.back(), scores_tile_.tile_k);
-    scores.attach_operand(Side::kRight, rows(), "r0", scores_tile_.tile_k);
-    values.attach_operand(Side::kRight, rows(), "r0", shape_.keys);
+    attach_operand(scores, Side::kLeft, output_.output, tiles.back());
+    const bool tma = by_groups() && scores.may_fetch_blocks(Side::kRight, scores_.n) &&
+                     values.may_fetch_blocks(Side::kRight, scores_.n);
+    for (ProductLoops* loops : {&scores, &values})
+      tma ? loops->fetch_blocks(Side::kRight, rows(), "r0") : attach_operand(*loops, Side::kRight, rows(), "r0");
     out.predicted_ns = predicted_ns();
     out.trace = {
         fmt::format("tiles of {} rows by {} threads, {} keys at a time, {} blocks of them under way, {} bytes "
-                    "shared",
-                    tile_rows(), threads(), shape_.keys, shape_.stages, shared_bytes())};
+                    "shared{}{}",
+                    tile_rows(), threads(), shape_.keys, shape_.stages, shared_bytes(),
+                    by_groups() ? ", by matrix instructions of warp groups" : "", tma ? ", by TMA" : "")};
   }
 
  private:
@@ -116,7 +131,48 @@ class StreamedChain {
     return schedule::segment_program(online.program, {sum, {sum}});
   }
 
+  static ThreadBlockTile scores_tile(const Shape& shape) {
+    if (shape.multiplier == Multiplier::kWarpGroup)
+      return tile_of(GroupTile{shape.warps / kGroupWarps, shape.rows, shape.keys}, kPair);
+    return tile_of(WarpTile{shape.warps, 1, shape.rows, shape.keys / kInstructionColumns}, kPair);
+  }
+  // Of warp groups with columns in whole lines of their operand.
+  ThreadBlockTile values_tile(const Shape& shape, int64_t columns) const {
+    if (shape.multiplier != Multiplier::kWarpGroup)
+      return tile_of(WarpTile{shape.warps, 1, shape.rows, ceil_div(columns, kInstructionColumns)}, kPair);
+    const int64_t each = std::min(line(), round_up(columns, kInstructionColumns));
+    ThreadBlockTile tile = tile_of(GroupTile{shape.warps / kGroupWarps, shape.rows, each}, kPair);
+    if (columns > line()) tile.columns.insert(tile.columns.begin(), {ceil_div(columns, line()), FactorKind::kMatrix});
+    return tile;
+  }
+
+  bool by_groups() const { return shape_.multiplier == Multiplier::kWarpGroup; }
+  int64_t half() const { return scores_.product.match.a.type().bytes(); }
+  int64_t line() const { return line_elements(half()); }
+
+  // Where operands lie for the instructions of warp groups: steps beside each other, or what is beside each other in
+  // memory.
+  static void set_blocks(ProductLoops& loops, Side side) {
+    using Lines = ProductLoops::Lines;
+    const bool by_steps = side == Side::kLeft || loops.access(side).by_steps;
+    loops.set_layout(side, by_steps ? Lines::kBlocksOfSteps : Lines::kBlocksOfLines);
+  }
+  void set_layouts(ProductLoops& values, ProductLoops& scores) const {
+    if (by_groups()) {
+      set_blocks(scores, Side::kLeft);
+      set_blocks(scores, Side::kRight);
+      set_blocks(values, Side::kRight);
+    } else if (!values.access(Side::kRight).by_steps) {
+      values.set_layout(Side::kRight, ProductLoops::Lines::kBesideEachOther);
+    }
+  }
+  void attach_operand(ProductLoops& loops, Side side, const std::string& stage, const std::string& loop) const {
+    const int64_t steps = &loops.tile() == &scores_tile_ ? scores_tile_.tile_k : shape_.keys;
+    by_groups() ? loops.attach_blocks(side, stage, loop) : loops.attach_operand(side, stage, loop, steps);
+  }
+
   int64_t threads() const { return shape_.warps * kWarpThreads; }
+  int64_t block_threads() const { return threads() + (by_groups() ? kWarpThreads : 0); }  // with TMA's
   int64_t tile_rows() const { return shape_.warps * shape_.rows * kInstructionRows; }
   size_t batch() const { return scores_.product.batch.size(); }  // axes
   std::string rows() const { return online_.wide + ".row"; }
@@ -131,8 +187,8 @@ class StreamedChain {
   int64_t registers() const { return schedule::streamed_registers(shape_.rows, shape_.keys, values_.n); }
 
   int64_t shared_bytes() const {
-    const int64_t half = scores_.product.match.a.type().bytes();
-    const auto lines = [&](int64_t count, int64_t elements) { return count * (elements * half + kBankBytes); };
+    const int64_t pad = by_groups() ? 0 : kBankBytes;
+    const auto lines = [&](int64_t count, int64_t elements) { return count * (elements * half() + pad); };
     const int64_t columns = ThreadBlockTile::extent(values_tile_.columns);
     const int64_t values = std::max(lines(shape_.keys, columns), lines(columns, shape_.keys));
     return lines(tile_rows(), scores_tile_.tile_k) + shape_.stages * (lines(shape_.keys, scores_tile_.tile_k) + values);
@@ -256,7 +312,9 @@ void add_streamed(const StreamedProducts& products, const Construction& base, co
                   Candidates& candidates) {
   const std::string maximum = schedule::maximum_of(products.chain);
   if (maximum.empty()) return;
-  for (const Shape& shape : kShapes) {
+  std::vector<Shape> shapes(kShapes.begin(), kShapes.end());
+  if (has_feature(target, "wgmma")) shapes.insert(shapes.begin(), kGroupShapes.begin(), kGroupShapes.end());
+  for (const Shape& shape : shapes) {
     const Result<te::Online> online = te::online(products.chain.program, maximum, StreamedChain::cut(shape));
     if (!online.ok()) return;
     StreamedChain kernel(products, *online, shape, target);

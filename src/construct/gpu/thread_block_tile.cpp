@@ -42,10 +42,6 @@ constexpr std::array<WarpTile, 12> kWarpTiles = {{{2, 4, 4, 8},
                                                   {1, 4, 1, 2},
                                                   {1, 2, 1, 2}}};
 
-// Tiles of warp groups: groups, instructions (64 rows) of a group, columns of an instruction.
-struct GroupTile {
-  int64_t groups, rows, columns;
-};
 constexpr std::array<GroupTile, 11> kGroupTiles = {{{2, 1, 256},
                                                     {2, 2, 128},
                                                     {2, 1, 192},
@@ -87,8 +83,6 @@ ThreadBlockTile tile_of(const WarpTile& w, int64_t neighbours) {
   return tile;
 }
 
-namespace {
-
 ThreadBlockTile tile_of(const GroupTile& g, int64_t neighbours) {
   ThreadBlockTile tile;
   tile.rows = {{g.groups, FactorKind::kThreads},
@@ -100,6 +94,8 @@ ThreadBlockTile tile_of(const GroupTile& g, int64_t neighbours) {
   tile.multiplier = Multiplier::kWarpGroup;
   return tile;
 }
+
+namespace {
 
 // Whether one copy brings the lines that the filter positions of a tile read, and each of its loops of rows has pixels
 // in all turns.

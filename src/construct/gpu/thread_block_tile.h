@@ -15,6 +15,7 @@ inline constexpr int64_t kBankBytes = 16;
 inline constexpr int64_t kSmRegisters = 65536, kReservedBytes = 3072;
 inline constexpr double kSharedBytes = 128;
 inline constexpr int64_t kInstructionRows = 16, kInstructionColumns = 8;  // of a warp's matrix instruction
+inline constexpr int64_t kGroupWarps = 4;  // of a warp group
 inline constexpr int64_t kMatrixSteps = 16;  // k of a matrix instruction: 16-bit floats, or two of tf32
 
 /// What runs one factor of a tile's rows or columns.
@@ -86,6 +87,12 @@ struct WarpTile {
 };
 /// Threads hold up to `neighbours` columns beside each other.
 ThreadBlockTile tile_of(const WarpTile& warps, int64_t neighbours);
+
+/// Warp groups along rows, instructions (64 rows) of each, and columns of an instruction.
+struct GroupTile {
+  int64_t groups, rows, columns;
+};
+ThreadBlockTile tile_of(const GroupTile& groups, int64_t neighbours);
 
 /// The tiles for `problem`, best predicted first.
 std::vector<ThreadBlockTile> thread_block_tiles(const GemmProblem& problem, const TargetInfo& target);

@@ -11,8 +11,9 @@ namespace tw::transform {
 namespace {
 
 constexpr int64_t kSmallBytes = 64 * 1024;           // what may be stored although it is larger than its inputs
-constexpr int64_t kWeightShare = 8;                  // or so much of the model's constants: T5's biases of positions
-constexpr int64_t kReferenceElements = 8'000'000;    // read and written by one evaluation: some 200 MB of f64
+constexpr int64_t kStoredBytes = 16 << 20;           // what all of that may be: masks, biases of positions
+constexpr int64_t kWeightShare = 8;                  // and this share of the model's constants
+constexpr int64_t kReferenceElements = 24'000'000;   // read and written by one evaluation: some 600 MB of f64
 constexpr int64_t kContractionElements = 1'000'000;  // the same for sums of products: a second of the reference
 
 bool has_constant_inputs(const Editor& editor, const Node& node) {
@@ -25,6 +26,16 @@ int64_t constant_bytes(const graph::Graph& graph) {
   int64_t bytes = 0;
   for (const graph::Value& v : graph.values) bytes += v.is_constant() ? v.type.bytes() : 0;
   return bytes;
+}
+
+// Whether constants alone are made of it.
+bool is_folded_further(const Editor& editor, const Node& node) {
+  const ValueId out = node.outputs[0];
+  return !editor.graph().is_output(out) && std::ranges::all_of(editor.readers(out), [&](int reader) {
+    return std::ranges::all_of(editor.graph().nodes[reader].inputs, [&](ValueId in) {
+      return in == out || in == kAbsent || editor.value(in).is_constant();
+    });
+  });
 }
 
 // `larger`: bytes that results may still have beyond those of their inputs.
@@ -47,7 +58,8 @@ bool is_cheap(const Editor& editor, const Node& node, int64_t& larger) {
   const bool packs = node.op == "pack_words";
   if (elements > (sums ? kContractionElements : kReferenceElements)) return false;
   if (written_bytes <= kSmallBytes || written_bytes <= read_bytes || packs) return true;
-  if (node.op == "expand" || written_bytes - read_bytes > larger) return false;  // who reads it repeats elements itself
+  const bool repeats = node.op == "expand" && !is_folded_further(editor, node);  // who reads it repeats elements itself
+  if (repeats || written_bytes - read_bytes > larger) return false;
   larger -= written_bytes - read_bytes;
   return true;
 }
@@ -80,7 +92,7 @@ std::vector<graph::Bytes> fold(const Editor& editor, const Node& node, int64_t& 
 
 graph::Graph fold_constants(const graph::Graph& graph, const TransformContext& context) {
   Editor editor(graph, context.ops);
-  int64_t larger = constant_bytes(graph) / kWeightShare;
+  int64_t larger = kStoredBytes + constant_bytes(graph) / kWeightShare;
   editor.for_each_old([&](const Node& node) {
     const std::vector<graph::Bytes> results = fold(editor, node, larger);
     for (size_t k = 0; k < results.size(); ++k) {

@@ -155,15 +155,6 @@ std::vector<bool> unit_pairs(const Shape& shape) {
   return pairs;
 }
 
-// Whether elements of a single row are combined to one that others of its elements need, as in the norm of one token.
-bool has_one_row(const Program& program) {
-  return std::ranges::any_of(program.computes, [&](const Compute& c) {
-    return c.is_reduction() && num_points(c.axes) == 1 && std::ranges::any_of(program.computes, [&](const Compute& r) {
-             return num_points(r.axes) > 1 && depends_on(program, r, c.name());
-           });
-  });
-}
-
 bool follows(const Program& program, const Compute& c, const auto& is_wanted) {
   return std::ranges::any_of(
       program.computes, [&](const Compute& other) { return is_wanted(other) && depends_on(program, c, other.name()); });
@@ -186,15 +177,12 @@ std::optional<size_t> rows_of_scores(const Program& program) {
   return std::nullopt;
 }
 
-// A single row keeps an axis of its own in front of its elements: it is a row like those of many. So does one query.
+// One query keeps its axis, too.
 PairFlags unit_axes(const Program& program) {
-  const bool one_row = has_one_row(program);
   const std::optional<size_t> query = rows_of_scores(program);
   PairFlags flags;
   for (const Tensor& t : all_tensors(program)) {
     std::vector<bool>& pairs = flags[t.name] = unit_pairs(t.shape);
-    const auto unit = index_where(t.shape, [](int64_t extent) { return extent != 1; });
-    if (one_row && unit > 0 && unit < std::ssize(t.shape)) pairs[static_cast<size_t>(unit) - 1] = false;
     const bool computed = query && program.find_compute(t.name) != nullptr;
     if (!computed || t.shape.size() <= *query || t.shape[*query] != 1) continue;
     const auto d = static_cast<std::ptrdiff_t>(*query);

@@ -1,6 +1,9 @@
 // Attention of few queries: parts of the keys in parallel, combined by a second kernel.
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <functional>
+
 #include "te/rewrite.h"
 #include "tests/construct/construct_check.h"
 #include "tests/harness/te_programs.h"
@@ -47,6 +50,37 @@ TEST(SplitChain, OneQueryIsARow) {
     SCOPED_TRACE(fmt::format("{} x {} heads, {} keys", a.batch, a.heads, a.keys));
     EXPECT_GT(check_in_parts({merged(attention(a)), {}}, 1e-2), 0U);
   }
+}
+
+// The program with `replace` of each node of its bodies, where that is not null.
+te::Program replaced(te::Program program, const std::function<Expr(const Expr&)>& replace) {
+  for (te::Compute& c : program.computes) {
+    for (Expr& body : c.body) body = rewrite(body, replace);
+  }
+  return program;
+}
+
+TEST(SplitChain, LargeScoresAndMasksOfEverything) {
+  const te::Program plain = merged(attention({1, 2, 3, 200, 16, 16, true, DataType::f16()}));
+  const auto large = [](const Expr& e) { return e.op() == Op::kFloatImm ? float_imm(1e4) : Expr(); };
+  const auto hidden = [](const Expr& e) {
+    const bool is_mask = e.op() == Op::kLoad && e->name == "mask";
+    return is_mask ? select(e->args.back() < int_imm(e->args.size() == 1 ? 200 : 100), float_imm(-INFINITY), e)
+                   : Expr();
+  };
+  const auto all = [](const Expr& e) {
+    return e.op() == Op::kLoad && e->name == "mask" ? float_imm(-INFINITY) : Expr();
+  };
+  EXPECT_GT(check_in_parts({replaced(plain, large), {}}, 1e-2), 0U);
+  EXPECT_GT(check_in_parts({replaced(plain, hidden), {}}, 1e-2), 0U);
+  EXPECT_GT(check_in_parts({replaced(plain, all), {}}, 1e-2), 0U);
+}
+
+TEST(SplitChain, SpecialValuesReachTheRowsThatReadThem) {
+  const GroupTask task{merged(attention({1, 2, 2, 150, 8, 16, true, DataType::f16()})), {}};
+  const targets::Target t = targets::find_target("cuda:sm_80");
+  for (const Construction& c : construct(t.families, task, t.info, nullptr))
+    check_candidate(task, t, c, 1e-2, Passes::kLast, Values::kSpecial);
 }
 
 }  // namespace

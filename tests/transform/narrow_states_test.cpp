@@ -36,6 +36,25 @@ TEST(NarrowStates, CachesOfRows) {
   EXPECT_EQ(graph::to_string(narrowed(kCache, DataType::f32())), graph::to_string(testing::parse(kCache)));
 }
 
+// A model with edges of 16 bits casts the whole cache to and fro.
+TEST(NarrowStates, CachesOfRowsBetweenCasts) {
+  const Graph after = narrowed(R"(graph g {
+  input x : f32[2, 1, 4]
+  input at : i64[1]
+  input past : f16[2, 8, 4]
+  wide : f32[2, 8, 4] = cast(past) {to = "f32"} as wide
+  updated : f32[2, 8, 4] = update_slice(wide, x, at) {axis = 1} as updated
+  y : f32[2, 8, 4] = relu(updated) as y
+  next : f16[2, 8, 4] = cast(updated) {to = "f16"} as next
+  output y, next
+})",
+                               DataType::f16());
+  const graph::Node& update = after.nodes[static_cast<size_t>(after.producer(after.find_value("next")))];
+  EXPECT_EQ(update.op, "update_slice");
+  EXPECT_EQ(update.inputs[0], after.find_value("past"));
+  EXPECT_EQ(testing::count_nodes(after, "cast"), 2) << "of the row, and for the reader";
+}
+
 TEST(NarrowStates, WhatIsComputedOfItselfStays) {
   const std::string text = R"(graph g {
   input x : f32[2, 8, 4]

@@ -1,4 +1,5 @@
-// Outputs that are stored by the tiles of another stage: statistics of rows beside the rows, a value beside its sums.
+// Outputs that are stored by the tiles of another stage: statistics of rows beside the rows, a value beside its sums;
+// and what a tile leaves for another kernel beside its own result.
 #include <algorithm>
 
 #include "expr/affine.h"

@@ -176,11 +176,23 @@ def matmul_of_itself(b, spec):
     return _finish(b, b.node("MatMul", [scores, x]), spec["shape"])
 
 
+def _repeated(b, x, shared, shape):
+    """Heads of [batch, heads, keys, k], each `shared` times, to `shape`."""
+    if shared == 1:
+        return x
+    batch, heads, keys, k = shape
+    x = b.node("Reshape", [x, b.constant(np.array([batch, heads // shared, 1, keys, k], np.int64))])
+    x = b.node("Expand", [x, b.constant(np.array([batch, heads // shared, shared, keys, k], np.int64))])
+    return b.node("Reshape", [x, b.constant(np.array(shape, np.int64))])
+
+
 def attention(b, spec):
     batch, heads, rows, k = spec["shape"]
-    keys, kind = spec["keys"], spec.get("mask")
+    keys, kind, key_heads = spec["keys"], spec.get("mask"), spec.get("key_heads", heads)
     b.batch = batch
-    q, key, v = b.input("q", [heads, rows, k]), b.input("k", [heads, keys, k]), b.input("v", [heads, keys, k])
+    q = b.input("q", [heads, rows, k])
+    key, v = (_repeated(b, b.input(name, [key_heads, keys, k]), heads // key_heads, [batch, heads, keys, k])
+              for name in ("k", "v"))
     x = b.node("MatMul", [q, b.node("Transpose", [key], perm=[0, 1, 3, 2])])
     x = b.node("Mul", [x, b.constant(np.float32(1 / math.sqrt(k)))])
     behind = np.arange(keys)[None] - np.arange(rows)[:, None]

@@ -35,7 +35,7 @@ Predictor::Predictor(const driver::CompileOptions& options, const targets::Targe
     : options_(options), target_(target), ops_(ops::all_ops()), planner_(target, nullptr, {}, {}, options.precision) {}
 
 Cost Predictor::cost(const Graph& given) {
-  const Graph model = driver::with_states_last(given, options_.states);
+  const Graph model = driver::with_states_last(given, options_.states, options_.dtype);
   Cost cost;
   count(model, cost);
   const transform::TransformContext context = driver::transform_context(ops_, target_.info, options_, {});

@@ -35,7 +35,8 @@ class Compiler {
   }
 
   Compiled run(const std::vector<const graph::Graph*>& given) {
-    for (const graph::Graph* model : given) models_.push_back(with_states_last(*model, options_.states));
+    for (const graph::Graph* model : given)
+      models_.push_back(with_states_last(*model, options_.states, options_.dtype));
     check_states();
     const std::vector<const graph::Graph*> sources = mapped(models_, [](const graph::Graph& g) { return &g; });
     const std::vector<plan::EntryPlan> replay = read_plan(sources.size());
@@ -144,7 +145,7 @@ class Compiler {
     }
     const std::string plan_text = plan::to_string(out_.plan);
     std::vector<format::State> states = place_states(models_.front(), options_.states, state_layouts_);
-    std::vector<uint8_t> initial = initial_values(states, options_.states, state_layouts_);
+    std::vector<uint8_t> initial = initial_values(states, options_.states, state_layouts_, options_.dtype);
     Assembled made = assemble(targets_.front().info.kind, levels_, std::move(states));
     if (!initial.empty()) made.sections["states"] = {initial.begin(), initial.end()};
     describe_source(made);
@@ -191,7 +192,7 @@ std::vector<frontend::ImportResult> import_file(const std::string& path, const C
     if (options.progress) options.progress("import", static_cast<int64_t>(models.size()), total);
     models.push_back(frontend::import_onnx_file(path, ops::all_ops(), import));
     check_lengths(models.back(), import, options.states);
-    models.back().graph = with_states_last(models.back().graph, options.states);
+    models.back().graph = with_states_last(models.back().graph, options.states, options.dtype);
   }
   return models;
 }

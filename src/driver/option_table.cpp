@@ -103,7 +103,7 @@ constexpr Option<CompileOptions> kOptions[] = {
       .key = OptionKey::kPart,
       .help = "What the model has in f32 is stored and multiplied in this type; sums and statistics are f32, as is "
               "what needs its range (exponentials, sums, constants that the type does not hold) or whole numbers; "
-              "inputs and outputs keep their types"},
+              "inputs and outputs keep their types, states that only take rows (caches) have this one"},
      set_dtype,
      print_dtype},
     option<&CompileOptions::libraries>(

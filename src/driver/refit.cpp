@@ -140,7 +140,7 @@ class Refitter {
       const std::span<const char> model(source_.skeleton);
       out_.sources.push_back(frontend::import_onnx_bytes(std::as_bytes(model), "", ops_, options));
       graph::Graph& graph = out_.sources.back().graph;
-      graph = with_states_last(graph, source_.options.states);
+      graph = with_states_last(graph, source_.options.states, source_.options.dtype);
     }
   }
 

@@ -9,6 +9,7 @@
 #include "support/math.h"
 #include "te/materialize.h"
 #include "transform/rewrite/append_states.h"
+#include "transform/rewrite/narrow_states.h"
 #include "transform/storage_order.h"
 
 namespace tw::driver {
@@ -29,6 +30,12 @@ void move_last(std::vector<ValueId>& ids, ValueId id) {
   std::rotate(found, found + 1, ids.end());
 }
 
+// Of the model's type, in which it is given, too, where the state is stored in 16 bits.
+bool is_initial(const graph::RefTensor& initial, const TensorType& state) {
+  const bool rounds = state.type.is_half() && initial.type.type == DataType::f32();
+  return initial.type.shape == state.shape && (rounds || initial.type.type == state.type);
+}
+
 // As a manifest says it: nothing for rows.
 std::vector<int64_t> order_of(const graph::Value& state, const Layout& layout) {
   const std::optional<std::vector<int64_t>> order = transform::storage_order(layout, state.type.shape.size());
@@ -38,7 +45,7 @@ std::vector<int64_t> order_of(const graph::Value& state, const Layout& layout) {
 
 }  // namespace
 
-graph::Graph with_states_last(const graph::Graph& graph, std::span<const StatePair> states) {
+graph::Graph with_states_last(const graph::Graph& graph, std::span<const StatePair> states, DataType dtype) {
   std::vector<transform::StateNames> growing;
   for (const StatePair& pair : states) {
     find(graph, graph.inputs, pair.input, "input");
@@ -58,13 +65,13 @@ graph::Graph with_states_last(const graph::Graph& graph, std::span<const StatePa
     if (type != next)
       throw UsageError("--state {}={}: the input is {}, the output {}", pair.input, pair.output, to_string(type),
                        to_string(next));
-    if (pair.initial && pair.initial->type != type)
+    if (pair.initial && !is_initial(*pair.initial, type))
       throw UsageError("--state {}={}: the initial value is {}, the input {}", pair.input, pair.output,
                        to_string(pair.initial->type), to_string(type));
     move_last(out.inputs, before);
     move_last(out.outputs, after);
   }
-  return out;
+  return transform::narrow_states(out, ops::all_ops(), names_of(states), dtype);
 }
 
 std::vector<transform::StateNames> names_of(std::span<const StatePair> states) {
@@ -90,16 +97,17 @@ std::vector<format::State> place_states(const graph::Graph& graph, std::span<con
 }
 
 std::vector<uint8_t> initial_values(std::span<const format::State> placed, std::span<const StatePair> states,
-                                    const StateLayouts& layouts) {
+                                    const StateLayouts& layouts, DataType dtype) {
   std::vector<uint8_t> block;
   if (placed.empty() || std::ranges::none_of(states, [](const StatePair& s) { return s.initial.has_value(); }))
     return block;
   block.resize(static_cast<size_t>(placed.back().offset + format::tensor_bytes(placed.back().tensor)));
   for (size_t s = 0; s < placed.size(); ++s) {
     if (!states[s].initial) continue;
-    const TensorType& type = states[s].initial->type;
+    graph::RefTensor initial = *states[s].initial;
+    if (placed[s].tensor.dtype != format_type(initial.type.type)) initial.type.type = dtype;
     const std::vector<std::byte> bytes =
-        te::materialize(states[s].initial->to_bytes(), static_cast<size_t>(type.type.bytes()), type.shape,
+        te::materialize(initial.to_bytes(), static_cast<size_t>(initial.type.type.bytes()), initial.type.shape,
                         value_or(layouts, states[s].input, Layout()));
     std::ranges::copy(std::span(reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()),
                       block.begin() + static_cast<std::ptrdiff_t>(placed[s].offset));

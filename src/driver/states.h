@@ -14,9 +14,10 @@
 namespace tw::driver {
 
 /// The graph with the inputs and outputs of `states` behind the others, in that order; those that grow have one
-/// capacity now (transform/rewrite/append_states.h). Throws UsageError where one is not there, is named twice, or
-/// differs in type from the other of its pair or from its initial value.
-graph::Graph with_states_last(const graph::Graph& graph, std::span<const StatePair> states);
+/// capacity now (transform/rewrite/append_states.h), and those that take rows the type `dtype` where that is one of 16
+/// bits (transform/rewrite/narrow_states.h). Throws UsageError where one is not there, is named twice, or differs in
+/// type from the other of its pair or from its initial value.
+graph::Graph with_states_last(const graph::Graph& graph, std::span<const StatePair> states, DataType dtype);
 
 /// Their names, for the passes.
 std::vector<transform::StateNames> names_of(std::span<const StatePair> states);
@@ -28,8 +29,8 @@ using StateLayouts = std::map<std::string, Layout>;
 std::vector<format::State> place_states(const graph::Graph& graph, std::span<const StatePair> states,
                                         const StateLayouts& layouts = {});
 
-/// The section "states": empty when all begin with zeros.
+/// The section "states": empty when all begin with zeros. What is placed in 16 bits has the type `dtype`.
 std::vector<uint8_t> initial_values(std::span<const format::State> placed, std::span<const StatePair> states,
-                                    const StateLayouts& layouts);
+                                    const StateLayouts& layouts, DataType dtype);
 
 }  // namespace tw::driver

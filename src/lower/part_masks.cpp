@@ -42,8 +42,8 @@ class MaskParter {
       }
       case StmtKind::kLet:
         return {loop::make_let(s->var, s->value, with_range(ranges_, s->var, ranges_.bounds(s->value), [&] {
-                  return inside(in_pipeline);
-                }))};
+                                 return inside(in_pipeline);
+                               }))};
       case StmtKind::kIf:
         return {loop::make_if(s->predicate, inside(in_pipeline), all(s->otherwise, in_pipeline))};
       case StmtKind::kAllocate:
@@ -79,8 +79,8 @@ class MaskParter {
     Expr test = tests.front();
     for (size_t i = 1; i < tests.size(); ++i) test = ranges_.simplify(test && tests[i]);
     const auto without = [&](const Expr& e) -> Expr {
-      const bool known = e.op() == Op::kSelect &&
-                         index_where(conditions, [&](const Expr& c) { return equal(c, e.arg(0)); }) >= 0;
+      const bool known =
+          e.op() == Op::kSelect && index_where(conditions, [&](const Expr& c) { return equal(c, e.arg(0)); }) >= 0;
       return known ? e.arg(1) : Expr();
     };
     Stmts whole = loop::rewrite({nest}, {[&](const Expr& e) { return tw::rewrite(e, without); }, {}});

@@ -51,9 +51,9 @@ enum class PrimitiveKind : uint8_t {
                // them. Rows are counted as if x went on to where the last position reads; "s.rhs" is [batch, positions,
                // columns, steps]. A fifth factor says by how much the last axis of rows goes on, as it does for that
                // reason in a product before this one: these lines of "s.lhs" are zeros.
-  kWriteAt,    // loops [consumer, l]: the stage, an output that copies a tensor point by point, is stored inside loop
-               // l of stage `consumer`: as far as others read the tensor there, or else at the values of the
-               // consumer's first axes. No element may be stored twice.
+  kWriteAt,    // loops [consumer, l]: the stage, an output that copies a tensor point by point, or such a copy for
+               // another kernel, is stored inside loop l of stage `consumer`: as far as others read the tensor
+               // there, or else at the values of the consumer's first axes. No element may be stored twice.
   kImplement,  // a root stage, what computes it (loop::Kernel::implementation) in place of code for its loops
   kBranch,     // loops [l]: the first select of an element-wise stage whose condition reads an attached stage, and that
             // the loops down to l decide, is tested once in each turn of l: around all loops further inside, with the

@@ -1,4 +1,5 @@
-// Outputs that are stored by the tiles of another stage: statistics of rows beside the rows, a value beside its sums.
+// Outputs that are stored by the tiles of another stage: statistics of rows beside the rows, a value beside its sums;
+// and what a tile leaves for another kernel beside its own result.
 #include <algorithm>
 
 #include "expr/affine.h"
@@ -16,8 +17,10 @@ std::string copied_by(const State& state, const Stage& stage) {
       !c.is_reduction() && c.outputs.size() == 1 && c.body[0].op() == Op::kLoad && !c.body[0]->predicated;
   if (!copies || !te::reads_own_point(c, c.body[0]->name))
     throw UserError(fmt::format("write_at: stage {} is no copy of a tensor, point by point", stage.name()));
-  if (!state.program.is_output(stage.name()) || !state.readers(stage).empty())
-    throw UserError(fmt::format("write_at: stage {} is no output, or is read", stage.name()));
+  const auto is_inside = [](const Stage* reader) { return !reader->is_root(); };
+  const std::vector<const Stage*> readers = state.readers(stage);
+  if (state.program.is_output(stage.name()) != readers.empty() || std::ranges::any_of(readers, is_inside))
+    throw UserError(fmt::format("write_at: stage {} is no output, or is read by its kernel", stage.name()));
   return c.body[0]->name;
 }
 

@@ -1,10 +1,13 @@
 #include "te/merge_axes.h"
 
 #include <algorithm>
+#include <optional>
 #include <set>
 
 #include "expr/affine.h"
 #include "expr/analyzer.h"
+#include "support/join.h"
+#include "te/axes.h"
 #include "te/reads.h"
 #include "te/rewrite.h"
 #include "te/split_axes.h"
@@ -152,9 +155,42 @@ std::vector<bool> unit_pairs(const Shape& shape) {
   return pairs;
 }
 
+bool follows(const Program& program, const Compute& c, const auto& is_wanted) {
+  return std::ranges::any_of(
+      program.computes, [&](const Compute& other) { return is_wanted(other) && depends_on(program, c, other.name()); });
+}
+
+// The dim of rows of a product whose columns are combined by a maximum before they multiply others, as scores of
+// attention are; nothing where that is no program of one.
+std::optional<size_t> rows_of_scores(const Program& program) {
+  const auto sums = [](const Compute& c) { return c.is_reduction() && c.combiner.kind == CombinerKind::kSum; };
+  for (const Compute& score : program.computes) {
+    const auto is_maximum = [&](const Compute& c) {
+      return c.is_reduction() && c.combiner.kind == CombinerKind::kMax && depends_on(program, c, score.name());
+    };
+    const auto weighs = [&](const Compute& c) {
+      return sums(c) && c.axes.size() == score.axes.size() && follows(program, c, is_maximum);
+    };
+    if (sums(score) && score.axes.size() > 1 && std::ranges::any_of(program.computes, weighs))
+      return score.axes.size() - 2;
+  }
+  return std::nullopt;
+}
+
+// One query keeps its axis, too.
 PairFlags unit_axes(const Program& program) {
+  const std::optional<size_t> query = rows_of_scores(program);
   PairFlags flags;
-  for (const Tensor& t : all_tensors(program)) flags[t.name] = unit_pairs(t.shape);
+  for (const Tensor& t : all_tensors(program)) {
+    std::vector<bool>& pairs = flags[t.name] = unit_pairs(t.shape);
+    const bool computed = query && program.find_compute(t.name) != nullptr;
+    if (!computed || t.shape.size() <= *query || t.shape[*query] != 1) continue;
+    const auto d = static_cast<std::ptrdiff_t>(*query);
+    if (d > 0) pairs[*query - 1] = false;
+    const bool has_elements =
+        std::any_of(t.shape.begin() + d, t.shape.end(), [](int64_t extent) { return extent > 1; });
+    if (has_elements) pairs[*query] = false;
+  }
   return flags;
 }
 

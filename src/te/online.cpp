@@ -284,11 +284,10 @@ class OnlinePass {
     if (max.op() != Op::kLoad || max->name != max_.name()) return false;
     const Compute& c = sum.compute;
     std::vector<size_t> at;
-    for (const Expr& index : max->args) {
-      const auto axis =
-          std::ranges::find_if(c.axes, [&](const Axis& a) { return index.is_var() && index->name == a.name; });
-      if (axis == c.axes.end() || axis->extent != max_.axes[at.size()].extent) return false;
-      at.push_back(static_cast<size_t>(axis - c.axes.begin()));
+    for (size_t d = 0; d < max->args.size(); ++d) {
+      const Axis* axis = own_axis(c, max, d);
+      if (axis == nullptr || axis->extent != max_.axes[d].extent) return false;
+      at.push_back(static_cast<size_t>(axis - c.axes.data()));
     }
     if (!equal(power.arg(0), element(max->args, c.reduce_axes[0].var()))) return false;
     sum.rows = std::move(at);

@@ -75,13 +75,19 @@ bool depends_on(const Program& program, const Compute& compute, const std::strin
   return depends(program, compute, tensor, seen);
 }
 
+const Axis* own_axis(const Compute& compute, const Expr& load, size_t d) {
+  const Expr& index = load.arg(static_cast<int>(d));
+  const bool unit = index.is_int(0) && d < compute.axes.size() && compute.axes[d].extent == 1;  // its only value
+  if (unit) return &compute.axes[d];
+  const auto is_it = [&](const Axis& axis) { return index.is_var() && index->name == axis.name; };
+  const auto axis = std::ranges::find_if(compute.axes, is_it);
+  return axis == compute.axes.end() ? nullptr : &*axis;
+}
+
 size_t own_axes(const Compute& compute, const Expr& load) {
-  const auto is_own = [&](const Expr& index, const Axis& axis) {
-    if (index.is_var()) return index->name == axis.name;
-    return axis.extent == 1 && index.is_int(0);  // its only value
-  };
   size_t own = 0;
-  while (own < load->args.size() && own < compute.axes.size() && is_own(load.arg(own), compute.axes[own])) ++own;
+  while (own < load->args.size() && own < compute.axes.size() && own_axis(compute, load, own) == &compute.axes[own])
+    ++own;
   return own;
 }
 

@@ -34,6 +34,10 @@ Expr element_number(const Expr& load, const Shape& shape);
 /// Number of leading indices of `load` that are the leading axes of `compute`, unchanged.
 size_t own_axes(const Compute& compute, const Expr& load);
 
+/// The axis of `compute` that index `d` of `load` is, or null; where it is 0, the axis in that place, if that has one
+/// element.
+const Axis* own_axis(const Compute& compute, const Expr& load, size_t d);
+
 /// Whether `compute` reads `tensor` only at its own point: index d is axis d.
 bool reads_own_point(const Compute& compute, const std::string& tensor);
 

@@ -59,7 +59,7 @@ class LayoutPass {
     Rebuilt r = rebuild_axes(compute);
     for (Expr& body : r.compute.body) {
       body = rewrite_body(body, compute, r);
-      if (indices_ == Indices::kSimple) body = r.analyzer.simplify(body);
+      if (indices_ == Indices::kSimple) body = along_units(r.analyzer.simplify(body), r.compute);
     }
     if (compute.needed) r.compute.needed = r.analyzer.simplify(rewrite_body(compute.needed, compute, r));
     if (r.inside.is_int(1)) {
@@ -71,6 +71,20 @@ class LayoutPass {
         r.compute.body[k] = select(r.inside, r.compute.body[k], fill_of(r.compute.outputs[k]));
       out_.computes.push_back(std::move(r.compute));
     }
+  }
+
+  // Computed rows of one element are read along their axis, not at 0: a tile may have more rows than that, of which its
+  // other threads hold nothing.
+  Expr along_units(const Expr& body, const Compute& c) const {
+    return rewrite(body, [&](const Expr& e) -> Expr {
+      if (e.op() != Op::kLoad || out_.find_compute(e->name) == nullptr) return {};
+      std::vector<Expr> at = e->args;
+      for (size_t d = 0; d < at.size(); ++d) {
+        const Axis* axis = at[d].is_int(0) ? own_axis(c, e, d) : nullptr;
+        if (axis != nullptr) at[d] = axis->var();
+      }
+      return with_args(e, std::move(at));
+    });
   }
 
   Rebuilt rebuild_axes(const Compute& compute) const {

@@ -31,6 +31,9 @@ graph::Graph scale_products(const graph::Graph& graph, const TransformContext& c
 /// on joined batches, on targets where an operand may be read through a repetition.
 graph::Graph join_batches(const graph::Graph& graph, const TransformContext& context);
 
+/// Products of few rows with an operand that is repeated for several batches have their rows together and read it once.
+graph::Graph join_rows(const graph::Graph& graph, const TransformContext& context);
+
 /// Norms of rows come behind what moves whole rows of what contractions compute, on targets where a norm reads rows
 /// wherever they are.
 graph::Graph move_before_norms(const graph::Graph& graph, const TransformContext& context);

@@ -15,6 +15,7 @@ const GraphPass kPasses[] = {
     {"fold-batch-norm", fold_batch_norm, "no batch norm follows a contraction of constant weights", true},
     {"scale-products", scale_products, "no operand of a product is a number times what was only moved", true},
     {"join-batches", join_batches, "no batches of matrices are split for an element-wise operator alone", true},
+    {"join-rows", join_rows, "no product of few rows reads an operand that is repeated for its batches", true},
     {"move-before-norms", move_before_norms, "no norm of rows is followed by a copy of its rows alone", true},
     {"mixed-precision", mixed_precision, "contractions of f32 multiply numbers of the type that is asked for", false},
     {"pack-dot-operands", pack_dot_operands, "contractions of narrow numbers multiply words of them", true},

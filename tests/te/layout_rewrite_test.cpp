@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "support/error.h"
+#include "te/axes.h"
 #include "te/parser.h"
 #include "te/rewrite.h"
 #include "tests/harness/eval_index.h"
@@ -166,8 +167,7 @@ TEST(LayoutRewriteText, ElementwiseConsumersInheritAnyLayout) {
     const Layout layout =
         samples::random_layout(program.tensor("C").shape, random, samples::Padding::kAllowed).fuse(0, 1);
     const Program rewritten = apply_layouts(program, {{"C", layout}, {"Y", layout}});
-    std::vector<Expr> vars;
-    for (const Axis& axis : rewritten.computes.back().axes) vars.push_back(axis.extent == 1 ? Expr(0) : axis.var());
+    const std::vector<Expr> vars = te::variables(rewritten.computes.back().axes);
     bool found = false;
     visit(rewritten.computes.back().body[0],
           [&](const Expr& e) { found = found || (e.op() == Op::kLoad && equal(e, load(e->name, e.type(), vars))); });

@@ -89,7 +89,9 @@ size_t groups_after(const Graph& before, int64_t l2) { return groups_after(befor
 TEST(FuseChains, AttentionOfHalvesIsOneGroup) {
   EXPECT_EQ(groups_after(parse(halves(16, 24, 8)), gpu()), 2u);
   EXPECT_EQ(groups_after(parse(halves(16, 2048, 16)), gpu()), 2u) << "keys and values come block by block";
-  EXPECT_EQ(groups_after(parse(halves(4, 40, 8)), gpu()), 4u) << "vectors, not matrices";
+  EXPECT_EQ(groups_after(parse(halves(4, 40, 8)), gpu()), 2u) << "few queries";
+  EXPECT_EQ(groups_after(parse(halves(1, 2048, 64)), gpu()), 2u) << "one query, many keys";
+  EXPECT_EQ(groups_after(parse(halves(40, 7, 40)), gpu()), 4u) << "vectors, not matrices";
   EXPECT_EQ(groups_after(parse(attention({40, 40})), gpu()), 3u) << "f32";
   EXPECT_EQ(groups_after(parse(attention({})), gpu()), 1u) << "rows so short that a thread has all of one";
 }

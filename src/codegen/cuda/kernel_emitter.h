@@ -105,7 +105,8 @@ class KernelEmitter {
   void turns_of_users(Ring ring, const Expr& needed, const loop::PipelineParts& parts);
   // The condition under which a turn does anything, which its statements then no longer have; null: none.
   static Expr needed_turns(loop::PipelineParts& parts);
-  // Leaves out the conditions of the statements, allocations around them aside, and names them: null where there is none.
+  // Leaves out the conditions of the statements, allocations around them aside, and names them: null where there is
+  // none.
   static void take_condition(std::vector<Stmt>& stmts, std::vector<Expr>& conditions);
   // Turns that are not `needed` take no copy of the buffers.
   template <typename Body>

@@ -118,12 +118,11 @@ void KernelEmitter::group_matrix(const Stmt& s) {
   }
   const bool tf32 = step.type == DataType::f32();  // whose operands have no order of lines to choose
   const std::string type = tf32 ? "k8.f32.tf32.tf32" : fmt::format("k16.f32.{0}.{0}", to_string(step.type));
-  const std::string a = step.held.empty() ? fmt::format("%{}", next++)
-                                          : fmt::format("{{{}}}", fmt::join(places_of_rows, ","));
+  const std::string a =
+      step.held.empty() ? fmt::format("%{}", next++) : fmt::format("{{{}}}", fmt::join(places_of_rows, ","));
   const std::string order = fmt::format("{}, {}", step.held.empty() ? ", 0" : "", step.by_steps ? 1 : 0);
-  const std::string instruction =
-      fmt::format("wgmma.mma_async.sync.aligned.m64n{}{} {{{}}}, {}, %{}, on, 1, 1{};", step.columns, type,
-                  fmt::join(places, ","), a, next, tf32 ? "" : order);
+  const std::string instruction = fmt::format("wgmma.mma_async.sync.aligned.m64n{}{} {{{}}}, {}, %{}, on, 1, 1{};",
+                                              step.columns, type, fmt::join(places, ","), a, next, tf32 ? "" : order);
   for (int64_t from = 0; from < (tf32 ? 16 : 8); from += 8) {
     const auto lines = [&](const Expr& first) {
       CudaOffset offset = cuda_unswizzled_offset(first->name, first->args, names_);

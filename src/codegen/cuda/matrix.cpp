@@ -1,6 +1,5 @@
 #include "codegen/cuda/matrix.h"
 
-
 #include "core/model_units.h"
 #include "expr/tf32.h"
 #include "support/error.h"
@@ -196,7 +195,8 @@ class Moves {
     one[name] = int_imm(1);
     last.insert(last.begin(), load->args.size() - std::min(load->args.size(), last.size()), 0);
     for (size_t d = 0; d < load->args.size(); ++d) {
-      const Expr distance = substitute(load.arg(static_cast<int>(d)), one) - substitute(load.arg(static_cast<int>(d)), origin_);
+      const Expr distance =
+          substitute(load.arg(static_cast<int>(d)), one) - substitute(load.arg(static_cast<int>(d)), origin_);
       if (!ranges_.simplify(distance).is_int(last[last.size() - load->args.size() + d])) return false;
     }
     return true;
@@ -238,9 +238,9 @@ bool eighths_follow(const Moves& moves, const Expr& right, const GroupLoops& at,
     const Stmt& loop = at.eighths[i];
     if (loop->extent == 1) continue;
     const bool in_line = inner * loop->extent <= kLine;
-    const bool follows = !by_steps  ? moves.are(right, loop->var, {8 * inner, 0})
-                         : in_line  ? moves.are(right, loop->var, {0, 8 * inner})
-                                    : inner == kLine && moves.are(right, loop->var, {1, 0, 0});
+    const bool follows = !by_steps ? moves.are(right, loop->var, {8 * inner, 0})
+                         : in_line ? moves.are(right, loop->var, {0, 8 * inner})
+                                   : inner == kLine && moves.are(right, loop->var, {1, 0, 0});
     if (!follows) return false;
   }
   return true;
@@ -266,8 +266,8 @@ GroupStep group_step(const Stmt& nest, const ThreadGroup& group, const Analyzer&
   const std::vector<int64_t> column = out.by_steps ? std::vector<int64_t>{0, 1} : std::vector<int64_t>{1, 0};
   const bool of_columns = (out.by_steps || moves.are(right, at.step, {0, 1})) && moves.are(right, at.half, {}) &&
                           moves.are(right, at.column, column) &&
-                          moves.are(right, at.pair, {2 * column[0], 2 * column[1]}) &&
-                          moves.are(right, at.warp, {}) && moves.are(right, at.row, {});
+                          moves.are(right, at.pair, {2 * column[0], 2 * column[1]}) && moves.are(right, at.warp, {}) &&
+                          moves.are(right, at.row, {});
   const bool of_rows = std::ranges::all_of(at.eighths, [&](const Stmt& l) { return moves.are(left, l->var, {}); }) &&
                        moves.are(left, at.column, {});
   const bool in_lines = moves.are(left, at.half, {8, 0}) && moves.are(left, at.step, {0, 1}) &&

@@ -39,8 +39,8 @@ MatrixStep matrix_step(const loop::Stmt& nest, const ThreadGroup& group, const A
 
 /// D[64, columns] += A[64, 16] * B[columns, 16]^T of 16-bit floats by a warp group, as wgmma.m64nNk16, or of f32
 /// rounded to tf32, as two wgmma.m64nNk8, does it with A and B in shared memory: lines of 128 bytes, "128-byte swizzle"
-/// (PTX ISA, "Asynchronous warpgroup-level matrix instructions"). Of 16-bit floats A may come from registers, as a warp's
-/// instruction takes it, and B's lines may be steps: [block of 64 columns, step, column].
+/// (PTX ISA, "Asynchronous warpgroup-level matrix instructions"). Of 16-bit floats A may come from registers, as a
+/// warp's instruction takes it, and B's lines may be steps: [block of 64 columns, step, column].
 struct GroupStep {
   DataType type;  // of A and B: f32 is rounded
   int64_t columns = 8;

@@ -8,6 +8,7 @@
 
 #include "construct/gpu/resident_chain.h"
 #include "construct/gpu/row_mapping.h"
+#include "construct/gpu/split_chain.h"
 #include "construct/gpu/streamed_chain.h"
 #include "core/model_units.h"
 #include "schedule/match/tile_chain.h"
@@ -208,6 +209,7 @@ Result<Candidates> construct_gpu_chain(const GroupTask& task, const TargetInfo& 
     }
   }
   add_streamed({*chain, scores, values.product}, base, target, candidates);
+  add_split({*chain, scores, values.product}, base, target, candidates);
   if (candidates.empty()) return declined("no tile of rows fits shared memory");
   return best_distinct(std::move(candidates));
 }

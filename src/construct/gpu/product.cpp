@@ -18,7 +18,8 @@
 namespace tw::construct {
 namespace {
 
-constexpr int64_t kMinLines = 8;       // rows or columns below which operands are not shared
+constexpr int64_t kMinLines = 8;       // columns, or rows of f32, below which operands are not shared
+constexpr int64_t kMinHalfRows = 2;    // rows of 16 bits: those of an instruction are sixteen, whatever there is
 constexpr int64_t kPartMultiple = 64;  // k of a part is a multiple of it: no k-block crosses parts
 constexpr int64_t kMinPartK = 128;     // min k of a split-K part
 constexpr int64_t kMaxSplitK = 32;
@@ -56,7 +57,7 @@ int64_t extent_at(const te::Compute& c, const std::vector<size_t>& places) {
   return all;
 }
 
-Result<MatrixProduct> product_of(const te::Program& program, const te::Compute& sum) {
+Result<MatrixProduct> product_of(const te::Program& program, const te::Compute& sum, int64_t min_rows) {
   const Result<schedule::Contraction> match = schedule::match_contraction(sum);
   if (!match.ok()) return Reason{match.reason()};
   if (match->words || !sum.outputs[0].type.is_float()) return declined("{} multiplies words", sum.name());
@@ -76,9 +77,15 @@ Result<MatrixProduct> product_of(const te::Program& program, const te::Compute& 
       return declined("which products {} sums depends on its rows or columns", sum.name());
   }
   if (p.rows.empty() || p.columns.empty()) return declined("{} has no rows or no columns of its own", sum.name());
-  if (extent_at(sum, p.rows) < kMinLines || extent_at(sum, p.columns) < kMinLines)
+  if (extent_at(sum, p.rows) < min_rows || extent_at(sum, p.columns) < kMinLines)
     return declined("{} is no product of matrices but of vectors", sum.name());
   return p;
+}
+
+Result<MatrixProduct> product_of(const te::Program& program, const te::Compute& sum) {
+  const Result<schedule::Contraction> match = schedule::match_contraction(sum);
+  const bool half = match.ok() && match->a.type().is_half() && match->b.type().is_half();
+  return product_of(program, sum, half ? kMinHalfRows : kMinLines);
 }
 
 std::map<std::string, Layout> constant_layouts(const MatrixProduct& p, const te::Compute& sum, const GroupTask& task) {

@@ -48,8 +48,12 @@ struct OperandAccess {
 
 int64_t extent_at(const te::Compute& c, const std::vector<size_t>& places);
 
-/// Rows are axes of A alone, columns of B alone; what both have is the batch. Declines what is no product of matrices.
+/// Rows are axes of A alone, columns of B alone; what both have is the batch. Declines what is no product of matrices:
+/// of fewer columns than pay for sharing an operand, or fewer rows. Two rows of 16 bits are enough to bring the
+/// columns' operand once for both.
 Result<MatrixProduct> product_of(const te::Program& program, const te::Compute& sum);
+/// The same of `min_rows` or more.
+Result<MatrixProduct> product_of(const te::Program& program, const te::Compute& sum, int64_t min_rows);
 
 /// Operands that are constants, stored as they are read: batch, lines, steps; steps next to each other.
 std::map<std::string, Layout> constant_layouts(const MatrixProduct& p, const te::Compute& sum, const GroupTask& task);

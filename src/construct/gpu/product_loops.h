@@ -99,5 +99,4 @@ class ProductLoops {
 /// Elements of `bytes` that a line of warp groups' operands has.
 int64_t line_elements(int64_t bytes);
 
-
 }  // namespace tw::construct

@@ -16,7 +16,7 @@ struct Link {
 
   Link(te::Program p, const std::string& sum) : program(std::move(p)) {
     const te::Compute& c = *program.find_compute(sum);
-    product = product_of(program, c).value();
+    product = product_of(program, c, 1).value();
     m = extent_at(c, product.rows), n = extent_at(c, product.columns), batch = extent_at(c, product.batch);
     k = te::num_points(product.steps);
   }

@@ -15,7 +15,7 @@ inline constexpr int64_t kBankBytes = 16;
 inline constexpr int64_t kSmRegisters = 65536, kReservedBytes = 3072;
 inline constexpr double kSharedBytes = 128;
 inline constexpr int64_t kInstructionRows = 16, kInstructionColumns = 8;  // of a warp's matrix instruction
-inline constexpr int64_t kGroupWarps = 4;  // of a warp group
+inline constexpr int64_t kGroupWarps = 4;                                 // of a warp group
 inline constexpr int64_t kMatrixSteps = 16;  // k of a matrix instruction: 16-bit floats, or two of tf32
 
 /// What runs one factor of a tile's rows or columns.

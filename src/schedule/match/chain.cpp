@@ -41,13 +41,13 @@ class RoleFinder {
     const std::vector<te::Axis> axes = joined(match.batch, match.rows);
     std::map<std::string, int> role;
     for (size_t i = 0; i < axes.size(); ++i) role[axes[i].name] = static_cast<int>(i);
-    read(match.a, role);
+    read(*match.compute, match.a, role);
     for (auto c = program_.computes.rbegin(); c != program_.computes.rend(); ++c) {
       const auto known = roles_.find(c->name());
       if (known == roles_.end()) continue;
       std::map<std::string, int> own;
       for (size_t d = 0; d < c->axes.size(); ++d) own[c->axes[d].name] = known->second[d];
-      te::visit_reads(*c, [&](const Expr& load) { read(load, own); });
+      te::visit_reads(*c, [&](const Expr& load) { read(*c, load, own); });
     }
     if (!reason_.empty()) return Reason{reason_};
     // A stage that no row axis runs along, such as what packs an operand, is needed in each block: it runs before.
@@ -65,11 +65,13 @@ class RoleFinder {
   }
 
  private:
-  void read(const Expr& load, const std::map<std::string, int>& role) {
+  void read(const te::Compute& reader, const Expr& load, const std::map<std::string, int>& role) {
     if (program_.find_compute(load->name) == nullptr) return;
     Roles roles;
-    for (const Expr& index : load->args) {
-      int found = kPrivate;
+    for (size_t d = 0; d < load->args.size(); ++d) {
+      const Expr& index = load.arg(static_cast<int>(d));
+      const te::Axis* own = te::own_axis(reader, load, d);
+      int found = own != nullptr && role.contains(own->name) ? role.at(own->name) : kPrivate;
       for (const auto& [axis, r] : role) {
         if (r != kPrivate && uses_var(index, axis) && coefficient_of(index, axis)) found = r;
       }

@@ -23,13 +23,13 @@ constexpr int64_t kWarps = 4;        // of the smallest tile
 constexpr int64_t kMaxRows = 128;    // of a tile
 constexpr int64_t kReserved = 4096;  // bytes of a tile for what threads combine, and for the hardware
 
-// Why `sum` is no product of 16-bit matrices.
-std::string why_product_declined(const te::Program& program, const std::string& sum) {
+// Why `sum` is no product of 16-bit matrices, of `min_rows` at least.
+std::string why_product_declined(const te::Program& program, const std::string& sum, int64_t min_rows = kMinLines) {
   const Contraction m = *match_contraction(*program.find_compute(sum));
   const bool halves = m.a.type().is_half() && m.a.type() == m.b.type();
   if (!halves || m.words || m.compute->outputs[0].type != DataType::f32()) return sum + " multiplies no 16-bit floats";
   if (m.condition || m.a_uses_column) return sum + " is no product of two matrices";
-  const bool small = te::num_points(m.rows) < kMinLines || m.column.extent < kMinLines;
+  const bool small = te::num_points(m.rows) < min_rows || m.column.extent < kMinLines;
   return small ? sum + " is no product of matrices but of vectors" : "";
 }
 
@@ -140,7 +140,7 @@ std::string why_attention_declined(const Chain& chain, const TargetInfo& target)
   const Contraction last = *match_contraction(*program.find_compute(chain.last));
   for (const std::string& sum : {segments[0].sum, chain.last}) {
     if (std::string reason = why_batches_declined(program, sum, last.batch.size()); !reason.empty()) return reason;
-    if (std::string reason = why_product_declined(program, sum); !reason.empty()) return reason;
+    if (std::string reason = why_product_declined(program, sum, 1); !reason.empty()) return reason;
   }
   const te::Compute& scores = *program.find_compute(segments[0].output());
   const int64_t keys = scores.axes.back().extent;

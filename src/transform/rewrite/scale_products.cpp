@@ -1,8 +1,8 @@
 // (a x) y = a (x y): queries and keys that a model multiplies by a number each are operands as they are, and their
-// scores are multiplied instead, where they are in registers. Only where x was cut from a larger value, looked up or
-// repeated: what an operator computes it can multiply, too, without a kernel more. Products of f16 are stored before
-// they are multiplied, where no chain keeps them in registers: factors that keep them in f16's range stay where they
-// are.
+// scores are multiplied instead, where they are in registers. Only where x was cut from a larger value, looked up,
+// repeated, or is a state that takes rows: what an operator computes it can multiply, too, without a kernel more.
+// Products of f16 are stored before they are multiplied, where no chain keeps them in registers: factors that keep them
+// in f16's range stay where they are.
 #include <cmath>
 #include <optional>
 
@@ -15,7 +15,9 @@ namespace tw::transform {
 namespace {
 
 bool turns(const Node& node) { return node.op == "reshape" || node.op == "transpose"; }
-bool cuts(const Node& node) { return node.op == "slice" || node.op == "gather" || node.op == "expand"; }
+bool cuts(const Node& node) {
+  return node.op == "slice" || node.op == "gather" || node.op == "expand" || node.op == "update_slice";
+}
 
 class Scaler {
  public:
@@ -55,7 +57,7 @@ class Scaler {
 
   bool was_cut(ValueId x) const {
     const Node* node = editor_.producer(x);
-    while (node != nullptr && turns(*node)) node = editor_.producer(node->inputs[0]);
+    while (node != nullptr && (turns(*node) || node->op == "cast")) node = editor_.producer(node->inputs[0]);
     return node != nullptr && cuts(*node);
   }
 

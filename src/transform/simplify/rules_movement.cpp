@@ -57,11 +57,15 @@ bool merge_reshapes(Editor& editor, const Node& node) {
                                                      {{"shape", editor.type(node.outputs[0]).shape}}));
 }
 
+bool widens(const Editor& editor, const Node& node) {
+  return node.op == "cast" && editor.type(node.outputs[0]).type.bits() >= editor.type(node.inputs[0]).type.bits();
+}
+
 // The reshape comes last, where it may meet another one: the operator is an epilogue of what computes the elements
-// then. Other operands are numbers, or lines along a last dim that the reshape leaves. Casts stay: where the reshape is
-// a copy, it is one of the narrower type.
+// then. Other operands are numbers, or lines along a last dim that the reshape leaves. Casts to a wider type stay:
+// where the reshape is a copy, it is one of the narrower type.
 bool reshape_after_elementwise(Editor& editor, const Node& node) {
-  if (!is_pointwise(editor.ops(), node) || node.op == "cast" || node.outputs.size() != 1 || node.has_attr("axis"))
+  if (!is_pointwise(editor.ops(), node) || node.outputs.size() != 1 || node.has_attr("axis") || widens(editor, node))
     return false;
   const Shape out = editor.shape(node.outputs[0]);
   for (size_t i = 0; i < node.inputs.size(); ++i) {

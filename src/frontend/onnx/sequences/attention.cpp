@@ -72,14 +72,10 @@ class Attention {
     return raw_;
   }
 
-  // Of each head of `a` with the one of `b` that it shares with its neighbours. Few queries are rows of one product for
-  // each head of `b`, which is read as it is; else that is repeated, which is nothing where a product reads it.
+  // Of each head of `a` with the one of `b` that it shares with its neighbours: repeated, which is nothing where a
+  // product reads it, and no product of few rows does (pass join-rows).
   ValueId product(ValueId a, ValueId b) {
-    const Shape sa = e_.shape(a), sb = e_.shape(b);
-    const int64_t repeat = sa[1] / std::max<int64_t>(sb[1], 1);
-    if (repeat == 1 || !few_queries_) return e_.matmul(a, repeat_heads(e_, b, repeat));
-    const ValueId rows = e_.reshape(a, {sa[0], sb[1], repeat * sa[2], sa[3]});
-    return e_.reshape(e_.matmul(rows, b), {sa[0], sa[1], sa[2], sb[3]});
+    return e_.matmul(a, repeat_heads(e_, b, e_.shape(a)[1] / std::max<int64_t>(e_.shape(b)[1], 1)));
   }
 
   ValueId capped(ValueId scores) {

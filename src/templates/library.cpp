@@ -12,6 +12,7 @@
 #include <regex>
 #include <sstream>
 
+#include "codegen/cuda/fatbin.h"
 #include "support/child_process.h"
 #include "support/folders.h"
 #include "support/hash.h"
@@ -247,8 +248,10 @@ Result<BuiltTemplate> TemplateLibrary::compile(const std::string& key, const Ins
   if (!failed.empty()) return Reason{why};
   if (const std::string wrong = defect(said); !wrong.empty()) return declined("{}", wrong);
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - started;
-  const std::string cubin = read_text(work / kCubin);
-  if (cubin.empty()) return declined("nvcc left no {}", kCubin);
+  // With PTX for GPUs that come later there is a fatbin around both, which drivers take in a cubin's place.
+  const char* left = codegen::is_portable(instance.architecture) ? "kernel.fatbin" : kCubin;
+  const std::string cubin = read_text(work / left);
+  if (cubin.empty()) return declined("nvcc left no {}", left);
   write_text(made / kCubin, cubin);
   const Json about = {{"row", name_of(instance.row)},
                       {"cubin", content_hash(cubin)},

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "codegen/cuda/emit.h"
+#include "codegen/cuda/fatbin.h"
 #include "support/error.h"
 #include "templates/texts.h"
 
@@ -103,6 +104,9 @@ std::string source_of(const Instance& instance) {
 
 std::vector<std::string> compiler_options(const Instance& instance) {
   const std::string& architecture = instance.architecture;
+  const std::string number = architecture.substr(3);
+  const std::string code =
+      codegen::is_portable(architecture) ? fmt::format("[{},compute_{}]", architecture, number) : architecture;
   return {"-std=c++17",
           "-O3",
           "-DNDEBUG",  // asserts are calls, which serialize the instructions of warp groups
@@ -110,7 +114,7 @@ std::vector<std::string> compiler_options(const Instance& instance) {
           "--fmad=false",  // epilogues compute what the IR says
           "--expt-relaxed-constexpr",
           "-gencode",
-          fmt::format("arch=compute_{},code={}", architecture.substr(3), architecture),
+          fmt::format("arch=compute_{},code={}", number, code),
           "-Xptxas",
           "-v"};
 }

@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
 # The tests that need an NVIDIA GPU. Needs a build, and for memcheck and racecheck compute-sanitizer on the PATH.
 #   scripts/gpu_tests.sh                  all steps; ends with `N passed, N failed, N not run`
-#   scripts/gpu_tests.sh node racecheck   some of them: node operators command memcheck racecheck
+#   scripts/gpu_tests.sh node racecheck   some of them: node operators portable command memcheck racecheck
 #   scripts/gpu_tests.sh --pack FILE.tar.xz   what a machine without a build needs; there: tar xf FILE && bash gpu/gpu_tests.sh
 #
 #   node        the onnx package's back-end tests, against tests/onnx/not_passing*.txt
 #   one-value   the same with one value for all inputs of one type, against the reference evaluator
 #   operators   the operator suite of make_models.py as f32, f16 and bf16, each group and output against the f64 reference
+#   portable    the same as compiled for cuda:sm_80: on a later GPU by what the driver makes of its PTX
 #   command     the command's own tests on a GPU
 #   memcheck, racecheck   the operator suite under compute-sanitizer
 #
@@ -126,7 +127,7 @@ run_command() {
   [ -d "$folder" ] || folder=$root/cli
   local code=0
   (cd "$folder" && TILEWRIGHT=$tilewright python3 -m unittest command_test.Artefacts.test_a_model_on_a_gpu \
-    command_test.State.test_a_state_on_a_gpu) > "$logs/command.log" 2>&1 || code=$?
+    command_test.Artefacts.test_code_for_an_earlier_gpu command_test.State.test_a_state_on_a_gpu) > "$logs/command.log" 2>&1 || code=$?
   if grep -q skipped "$logs/command.log"; then
     skip command "$(tail -n 1 "$logs/command.log")"
   else
@@ -144,7 +145,7 @@ if [ "${1:-}" = --pack ]; then
   exit
 fi
 steps=("${@:-node}")
-[ "$#" != 0 ] || steps=(node one-value operators command memcheck racecheck)
+[ "$#" != 0 ] || steps=(node one-value operators portable command memcheck racecheck)
 if ! nvidia-smi -L 2> /dev/null | grep -q GPU; then
   for name in "${steps[@]}"; do skip "$name" "no NVIDIA GPU"; done
   echo "$passed passed, $failed failed, $not_run not run"
@@ -161,6 +162,7 @@ for name in "${steps[@]}"; do
     node) run_node node ;;
     one-value) run_node one-value --one-value ;;
     operators) over_suite operators verify_model ;;
+    portable) target=cuda:sm_80 over_suite portable verify_model ;;
     command) run_command ;;
     memcheck | racecheck) run_sanitizer "$name" ;;
     *) echo "no step '$name'" >&2 && exit 2 ;;

@@ -132,6 +132,7 @@ std::string why_cublaslt_declines(const LibraryCall& call) {
       p.activation == Activation::kNone || p.activation == Activation::kRelu || p.activation == Activation::kGeluTanh;
   if (!known || !p.late_residual.name.empty()) return "it has no such activation, or adds nothing behind it";
   const DataType type = p.a.dtype;
+  if (p.tf32) return "it rounds operands to tf32 as its version likes";
   if (!(is_half(type) || type == DataType::kF32) || p.b.dtype != type) return "operands of other types";
   if (p.out.dtype != type && p.out.dtype != DataType::kF32) return "results of another type than the operands";
   for (const Operand* added : {&p.bias, &p.residual}) {
@@ -215,6 +216,7 @@ std::string to_string(const ProblemDescriptor& p) {
     if (o.line != 0 || attention) text += join(":", o.line, ":", o.matrix, o.transposed ? ":t" : "");
     if (attention) text += join(":", o.head, ":", o.first);
   }
+  if (p.tf32) text += " math=tf32";
   if (p.activation == Activation::kNone) return text;
   text += join(" act=", kActivations[static_cast<size_t>(p.activation)].name);
   for (const double parameter : p.parameters) {
@@ -251,6 +253,10 @@ ProblemDescriptor parse_problem(std::string_view text) {
   }
   for (const auto& [key, operand] : kOperands) {
     if (const auto value = take(key); !value.empty()) p.*operand = read_operand(value);
+  }
+  if (const auto value = take("math"); !value.empty()) {
+    require(value == "tf32" && p.a.dtype == DataType::kF32 && p.b.dtype == DataType::kF32, "math of ", value);
+    p.tf32 = true;
   }
   if (const auto value = take("act"); !value.empty()) {
     const std::vector<std::string_view> parts = split(value, ':');

@@ -61,6 +61,7 @@ struct ProblemDescriptor {
   Operand a, b, values, out;
   Operand bias;                     ///< one number for each j
   Operand residual, late_residual;  ///< stored as `out` (attention: the mask): added before the activation, or after it
+  bool tf32 = false;                ///< operands of f32 without their last 13 bits
   Activation activation = Activation::kNone;
   std::vector<double> parameters;  ///< of the activation
 
@@ -74,7 +75,7 @@ struct ProblemDescriptor {
 
 /// One line: "gemm batch=1 m=8 n=4 k=2 a=x0:f16:2:0 b=x1:f16:4:0 out=y:f16:4:0 bias=x2:f32 act=clip:0:6". Operands are
 /// name:type[:line:matrix[:t]], of attention name:type:line:matrix:head:first; numbers that are 0, lists and operands
-/// that are empty are left out.
+/// that are empty are left out. "math=tf32" stands before the activation.
 std::string to_string(const ProblemDescriptor& problem);
 /// Inverse of to_string. Throws Error(kDamaged) for any other text, and for what is no problem: operands or extents
 /// are missing, strides do not fit.

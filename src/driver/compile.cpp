@@ -98,9 +98,9 @@ class Compiler {
         if (found == kept.end())
           throw UsageError("--disable-family: {} has no family '{}'; it has {}", target.info.name, name,
                            fmt::join(kept | std::views::transform(&construct::Constructor::family), ", "));
-        const auto owners = std::ranges::count(kept, construct::FamilyKind::kOwns, &construct::Constructor::kind);
-        if (found - kept.begin() == owners - 1)
+        if (name == target.families[target.owners() - 1].family)
           throw UsageError("--disable-family: family '{}' is required: it takes every group", name);
+        target.lacks_families |= found->kind == construct::FamilyKind::kOwns;
         kept.erase(found);
       }
       target.families = kept;

@@ -7,6 +7,7 @@
 #include "expr/word_product.h"
 #include "ops/list.h"
 #include "support/error.h"
+#include "transform/passes.h"
 
 namespace tw::driver {
 namespace {
@@ -52,6 +53,7 @@ class LevelCompiler {
     generate_code();
     dump_code();
     code_.kernels = programs_.kernels();
+    if (tuner_ != nullptr) out_.profiling += tuner_->profiling();
     out_.complete = out_.complete && (tuner_ == nullptr || tuner_->complete());
     return std::move(code_);
   }
@@ -69,6 +71,7 @@ class LevelCompiler {
     entry->plan.target = code_.target;
     entry->plan.machine = machine::machine_line(in_.target.info);
     say_what_is_rounded(*entry);
+    add_padding(*entry);
     code_.entries.push_back(std::move(*entry));
     return true;
   }
@@ -90,6 +93,16 @@ class LevelCompiler {
     };
     say(rounded.to_bf16, "activation", "rounded to bf16, with the weights beside them");
     say(rounded.to_tf32, "product", "of operands rounded to tf32");
+  }
+
+  void add_padding(const EntryCode& entry) {
+    for (size_t g = 0; g < entry.graph.nodes.size(); ++g) {
+      const plan::GroupPlan& plan = entry.plan.groups[g];
+      const double us = plan.microseconds > 0 ? plan.microseconds : plan.predicted_us;
+      const bool makes_room = transform::makes_room(entry.graph.nodes[g]);
+      out_.padding.all_us += us;
+      if (makes_room) ++out_.padding.kernels, out_.padding.us += us;
+    }
   }
 
   void progress(int64_t done, int64_t total) const {

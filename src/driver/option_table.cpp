@@ -154,7 +154,8 @@ constexpr Option<CompileOptions> kOptions[] = {
          .verbs = kCompiling,
          .key = OptionKey::kPart,
          .help = "Leave out a family of kernels, as the summary and explain name them, and the pass that forms its "
-                 "groups"}),
+                 "groups; then the last family, which takes every group, is measured only where no library or "
+                 "template computes it"}),
     option<&CompileOptions::all_optional_off>({.name = "no-optional-passes",
                                                .verbs = kCompiling,
                                                .key = OptionKey::kPart,

@@ -1,5 +1,6 @@
 // The targets, as a visible list.
 #pragma once
+#include <algorithm>
 #include <span>
 #include <string>
 #include <vector>
@@ -13,6 +14,12 @@ namespace tw::targets {
 struct Target {
   TargetInfo info;
   std::span<const construct::Constructor> families;
+  bool lacks_families = false;  // that own groups: the caller switched some off
+
+  size_t owners() const {
+    return static_cast<size_t>(
+        std::ranges::count(families, construct::FamilyKind::kOwns, &construct::Constructor::kind));
+  }
 };
 
 /// The target named `name`: "cpu" is this host, "cpu:x86-64", "cpu:x86-64-v2|v3|v4", with extensions

@@ -33,18 +33,26 @@ Result<GemmDescriptor> product_of_gemm(const ProblemDescriptor& p) {
   return out;
 }
 
+// One dim of a window is the second one of two.
 Result<GemmDescriptor> product_of_conv(const ProblemDescriptor& p) {
-  if (p.spatial.size() != 2 || p.groups != 1)
-    return declined("a convolution over {} dimensions in {} groups", p.spatial.size(), p.groups);
+  if (p.groups > 1 && p.groups == p.k)
+    return declined("a depthwise convolution: memory bounds it, matrix instructions gain nothing");
+  if (p.groups != 1)
+    return declined("a convolution in {} groups: CUTLASS wants whole tiles of filters in each, ours packs them",
+                    p.groups);
   GemmDescriptor out;
   const std::vector<int64_t> pixels = p.out_spatial();
   out.is_conv = true;
-  out.m = p.batch * pixels[0] * pixels[1], out.n = p.n, out.k = p.window[0] * p.window[1] * p.k;
+  out.dims = std::max(2, static_cast<int>(p.spatial.size()));
+  const size_t first = p.spatial.size() == 1 ? 1 : 0;
+  out.m = p.batch, out.n = p.n, out.k = p.k;
   out.operand = type_of(p.a), out.output = type_of(p.out);
-  out.images = p.batch, out.channels = p.k, out.height = p.spatial[0], out.width = p.spatial[1];
-  for (size_t d : {0, 1}) {
-    out.window[d] = p.window[d], out.out[d] = pixels[d], out.pad[d] = p.pads[d];
-    out.stride[d] = p.strides[d], out.dilation[d] = p.dilations[d];
+  out.images = p.batch, out.channels = p.k;
+  for (size_t d = 0; d < p.spatial.size(); ++d) {
+    out.m *= pixels[d], out.k *= p.window[d];
+    const size_t to = first + d;
+    out.image[to] = p.spatial[d], out.window[to] = p.window[d], out.out[to] = pixels[d], out.pad[to] = p.pads[d];
+    out.stride[to] = p.strides[d], out.dilation[to] = p.dilations[d];
   }
   return out;
 }
@@ -59,20 +67,72 @@ bool reads_single_pixels(const ProblemDescriptor& p) {
 
 }  // namespace
 
+ProblemDescriptor as_product(ProblemDescriptor p) {
+  if (!reads_single_pixels(p)) return p;
+  p.kind = ProblemDescriptor::Kind::kGemm;
+  p.m = p.batch;
+  for (const int64_t extent : p.spatial) p.m *= extent;
+  p.batch = 1, p.groups = 0;
+  for (auto* list : {&p.spatial, &p.window, &p.strides, &p.dilations, &p.pads, &p.pads_end}) list->clear();
+  p.a.line = p.b.line = p.k, p.out.line = p.n;
+  p.b.transposed = true;
+  return p;
+}
+
 std::vector<EpilogueClass> epilogue_classes(DataType operand) {
-  const auto of = [&](std::string_view operands, std::string_view value) {
+  const bool wide = operand == DataType::f32();
+  const std::string_view first = wide ? "x1" : "cast<f32>(x1)", second = wide ? "x2" : "cast<f32>(x2)";
+  const auto of = [&](std::string_view operands, const std::string& value) {
     return loop::parse_epilogue(fmt::format("{} {}", fmt::format(fmt::runtime(operands), to_string(operand)), value));
   };
   const std::string_view bias = "bias:{}:column", both = "bias:{0}:column,residual:{0}:point";
-  return {{"none", {}, operand},
-          {"bias", of(bias, "x0 + cast<f32>(x1)"), operand},
-          {"bias_relu", of(bias, "max(x0 + cast<f32>(x1), 0:f32)"), operand},
-          {"bias_residual_relu", of(both, "max((x0 + cast<f32>(x1)) + cast<f32>(x2), 0:f32)"), operand},
-          {kWideClass, {}, DataType::f32()}};
+  std::vector<EpilogueClass> all = {
+      {"none", {}, operand},
+      {"bias", of(bias, fmt::format("x0 + {}", first)), operand},
+      {"bias_relu", of(bias, fmt::format("max(x0 + {}, 0:f32)", first)), operand},
+      {"bias_residual_relu", of(both, fmt::format("max((x0 + {}) + {}, 0:f32)", first, second)), operand}};
+  if (!wide) all.push_back({kWideClass, {}, DataType::f32()});
+  return all;
+}
+
+std::vector<Buildable> buildable(std::string_view target, DataType operand) {
+  std::vector<Buildable> all;
+  const bool steps_in_lines = operand == DataType::f32();
+  for (const Row& row : rows()) {
+    if (!is_for(row.family, target)) continue;
+    const bool wins = target.ends_with(architecture_of(row.family)), groups = architecture_of(row.family) != "sm_80";
+    Instance instance{row, operand, operand, true, is_conv(row.family) || !steps_in_lines};
+    instance.architecture = architecture(target);
+    const auto add = [&](std::string_view kind, const Instance& made, bool usual) {
+      all.push_back({std::string(kind), made, usual});
+    };
+    for (const EpilogueClass& e : epilogue_classes(operand)) {
+      Instance made = instance;
+      made.epilogue = e.epilogue, made.output = e.output;
+      add(e.name, made, wins && e.name != kWideClass);
+    }
+    Instance other = instance;
+    other.b_by_rows = false;
+    if (!is_conv(row.family) && !steps_in_lines) add("none_by_columns", other, wins);
+    other = instance;
+    other.dims = 3;
+    if (is_conv(row.family)) add("none_3d", other, wins);
+    // What the copy engine does not move is for warps wherever it runs.
+    for (const int bytes : {8, 4}) {
+      other = instance;
+      other.access.operands = bytes;
+      if (!groups && bytes >= operand.bytes()) add(fmt::format("none_{}_bytes", bytes), other, true);
+    }
+  }
+  return all;
 }
 
 Instance Fit::instance(const Row& row, std::string_view target) const {
-  return {row, product.operand, product.output, product.a_by_rows, product.b_by_rows, epilogue, architecture(target)};
+  Instance made{row, product.operand, product.output, product.a_by_rows, product.b_by_rows, epilogue};
+  if (architecture_of(row.family) == "sm_80") made.access = access_of(product);
+  if (product.is_conv) made.dims = product.dims;
+  made.architecture = architecture(target);
+  return made;
 }
 
 Fit Fit::without_epilogue() const {
@@ -88,17 +148,12 @@ Result<Fit> fit(const ProblemDescriptor& p, Epilogue epilogue) {
     return declined("what follows the sum is said in terms of libraries");
   Fit out;
   Result<GemmDescriptor> product = declined("");
-  if (reads_single_pixels(p)) {
-    int64_t pixels = p.batch;
-    for (const int64_t extent : p.spatial) pixels *= extent;
-    product = GemmDescriptor{pixels, p.n, p.k, 1, true, true, type_of(p.a), type_of(p.out)};
-    out.b_turned = true;
-  } else {
-    product = p.kind == ProblemDescriptor::Kind::kGemm ? product_of_gemm(p) : product_of_conv(p);
-  }
+  product = p.kind == ProblemDescriptor::Kind::kGemm ? product_of_gemm(p) : product_of_conv(p);
   if (!product) return Reason{product.reason()};
   out.product = *product;
   if (type_of(p.b) != out.product.operand) return declined("operands of two types");
+  if (out.product.operand == DataType::f32() && !p.tf32)
+    return declined("products of f32: matrix instructions read f16, bf16 and, with --precision fast, tf32");
   out.operands = {p.a.name, p.b.name};
   for (const Epilogue::Operand& operand : epilogue.operands) out.operands.push_back(operand.name);
   out.operands.push_back(p.out.name);

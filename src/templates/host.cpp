@@ -16,12 +16,13 @@ constexpr double kAnswerSeconds = 30;
 
 // The line of numbers of cutlass/host.cu.
 std::string question(const Instance& instance, const GemmDescriptor& p, int multiprocessors) {
-  constexpr size_t kSizes = 16, kVectors = 4;
-  std::vector<int64_t> numbers =
-      p.is_conv ? std::vector<int64_t>{p.images,    p.height,    p.width,     p.channels,    p.n,
-                                       p.window[0], p.window[1], p.out[0],    p.out[1],      p.pad[0],
-                                       p.pad[1],    p.stride[0], p.stride[1], p.dilation[0], p.dilation[1]}
-                : std::vector<int64_t>{p.m, p.n, p.k, p.batch, p.m * p.k, p.k * p.n, p.m * p.n, p.m * p.n};
+  constexpr size_t kSizes = 24, kVectors = 4;
+  std::vector<int64_t> numbers = {p.m, p.n, p.k, p.batch, p.m * p.k, p.k * p.n, p.m * p.n, p.m * p.n};
+  if (p.is_conv) {
+    numbers = {p.images, p.channels, p.n};
+    for (const GemmDescriptor::Extents* list : {&p.image, &p.window, &p.out, &p.pad, &p.stride, &p.dilation})
+      numbers.insert(numbers.end(), list->begin(), list->begin() + p.dims);
+  }
   numbers.resize(kSizes);
   numbers.push_back(multiprocessors);
   numbers.push_back(1);  // swizzle

@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <atomic>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -12,6 +13,7 @@
 #include <regex>
 #include <sstream>
 
+#include "codegen/cuda/fatbin.h"
 #include "support/child_process.h"
 #include "support/folders.h"
 #include "support/hash.h"
@@ -27,6 +29,8 @@ using Json = nlohmann::json;
 constexpr int64_t kBytesOfNvcc = int64_t{4} << 30;  // at its peak 3.4, for a kernel of CUTLASS 3.x
 constexpr int kMaxSpillBytes = 64;
 constexpr const char *kCubin = "kernel.cubin", *kHost = "host", *kAbout = "about.json";
+
+std::atomic<int64_t> compilation_count = 0;
 
 std::string variable(const char* name) {
   const char* value = std::getenv(name);
@@ -219,6 +223,8 @@ const TemplateLibrary::Toolchain& TemplateLibrary::toolchain() {
   return toolchain_;
 }
 
+int64_t TemplateLibrary::compilations() { return compilation_count; }
+
 bool TemplateLibrary::can_build() const try {
   return access(find_nvcc(options_.nvcc).c_str(), X_OK) == 0 && !find_headers(options_.headers).empty();
 } catch (const UsageError&) {
@@ -240,6 +246,7 @@ Result<BuiltTemplate> TemplateLibrary::compile(const std::string& key, const Ins
         text.string(), std::string("-o"), (made / kHost).string()})
     command.push_back(word);
   const auto started = std::chrono::steady_clock::now();
+  ++compilation_count;
   const std::string failed = run(command, log, work, options_);
   const std::string said = read_text(log);
   const std::string why = fmt::format("nvcc: {}: {}", failed, first_error(said));
@@ -247,8 +254,10 @@ Result<BuiltTemplate> TemplateLibrary::compile(const std::string& key, const Ins
   if (!failed.empty()) return Reason{why};
   if (const std::string wrong = defect(said); !wrong.empty()) return declined("{}", wrong);
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - started;
-  const std::string cubin = read_text(work / kCubin);
-  if (cubin.empty()) return declined("nvcc left no {}", kCubin);
+  // With PTX for GPUs that come later there is a fatbin around both, which drivers take in a cubin's place.
+  const char* left = codegen::is_portable(instance.architecture) ? "kernel.fatbin" : kCubin;
+  const std::string cubin = read_text(work / left);
+  if (cubin.empty()) return declined("nvcc left no {}", left);
   write_text(made / kCubin, cubin);
   const Json about = {{"row", name_of(instance.row)},
                       {"cubin", content_hash(cubin)},

@@ -40,6 +40,8 @@ class TemplateLibrary {
 
   /// The built instance, or that it is not built (or damaged: as if it were not).
   Result<BuiltTemplate> find(const Instance& instance) const;
+  /// Texts that nvcc was given in this process until now.
+  static int64_t compilations();
   /// Whether there are a compiler and CUTLASS's headers.
   bool can_build() const;
 

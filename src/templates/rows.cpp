@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
 
 #include "support/error.h"
 #include "support/join.h"
@@ -76,23 +77,41 @@ constexpr Row kRows[] = {
 constexpr int64_t kAccessBytes = 16;
 constexpr int64_t kMaxBytes = int64_t{1} << 31;  // of a tensor that 32-bit offsets reach
 
-bool is_aligned(int64_t elements, DataType type) { return elements * type.bytes() % kAccessBytes == 0; }
-bool lines_of_a(const Row&, const GemmDescriptor& p) { return is_aligned(p.a_by_rows ? p.k : p.m, p.operand); }
-bool lines_of_b(const Row&, const GemmDescriptor& p) { return is_aligned(p.b_by_rows ? p.n : p.k, p.operand); }
-bool lines_of_out(const Row&, const GemmDescriptor& p) { return is_aligned(p.n, p.output); }
-bool has_half_operands(const Row&, const GemmDescriptor& p) { return p.operand.is_half(); }
+// The largest access that lines of so many elements are made of.
+int access_of(int64_t elements, DataType type) {
+  return static_cast<int>(std::gcd(elements * type.bytes(), kAccessBytes));
+}
+int64_t line_of_a(const GemmDescriptor& p) { return p.is_conv ? p.channels : p.a_by_rows ? p.k : p.m; }
+int64_t line_of_b(const GemmDescriptor& p) { return p.is_conv ? p.channels : p.b_by_rows ? p.n : p.k; }
+// Of TMA all lines are multiples of 16 bytes; what a thread copies in the background has 4 bytes at least.
+bool fits_copies(const Row& row, int64_t line, DataType type) {
+  constexpr int kMinCopied = 4;
+  return access_of(line, type) >= (architecture_of(row.family) == "sm_90a" ? kAccessBytes : kMinCopied);
+}
+bool lines_of_a(const Row& row, const GemmDescriptor& p) { return fits_copies(row, line_of_a(p), p.operand); }
+bool lines_of_b(const Row& row, const GemmDescriptor& p) { return fits_copies(row, line_of_b(p), p.operand); }
+bool lines_of_out(const Row&, const GemmDescriptor& p) { return access_of(p.n, p.output) == kAccessBytes; }
+bool has_operands(const Row&, const GemmDescriptor& p) { return p.operand.is_half() || p.operand == DataType::f32(); }
+bool is_tf32(const GemmDescriptor& p) { return p.operand == DataType::f32(); }
+bool has_steps_in_lines(const Row&, const GemmDescriptor& p) { return !is_tf32(p) || (p.a_by_rows && !p.b_by_rows); }
 bool is_product(const Row&, const GemmDescriptor& p) { return !p.is_conv; }
 bool is_window(const Row&, const GemmDescriptor& p) { return p.is_conv && p.batch == 1; }
-bool has_channels(const Row&, const GemmDescriptor& p) { return is_aligned(p.channels, p.operand); }
-bool has_small_window(const Row&, const GemmDescriptor& p) { return p.window[0] <= 32 && p.window[1] <= 32; }
+bool has_channels(const Row& row, const GemmDescriptor& p) { return fits_copies(row, p.channels, p.operand); }
+bool has_small_window(const Row&, const GemmDescriptor& p) {
+  constexpr int64_t kMax = 32;
+  return std::ranges::max(p.window) <= kMax;
+}
 bool has_small_tensors(const Row&, const GemmDescriptor& p) {
-  return p.images * p.height * p.width * p.channels * p.operand.bytes() < kMaxBytes &&
-         p.m * p.n * p.output.bytes() < kMaxBytes && p.k * p.n * p.operand.bytes() < kMaxBytes;
+  const int64_t pixels = p.image[0] * p.image[1] * p.image[2];
+  return p.images * pixels * p.channels * p.operand.bytes() < kMaxBytes && p.m * p.n * p.output.bytes() < kMaxBytes &&
+         p.k * p.n * p.operand.bytes() < kMaxBytes;
 }
 bool has_near_window(const Row&, const GemmDescriptor& p) {
-  constexpr int64_t kMaxPad = 128, kMaxOffset = 255;
-  return p.pad[0] <= kMaxPad && p.pad[1] <= kMaxPad && (p.window[0] - 1) * p.dilation[0] < kMaxOffset &&
-         (p.window[1] - 1) * p.dilation[1] < kMaxOffset;
+  const bool deep = p.dims > 2;
+  const int64_t max_pad = deep ? 16 : 128, max_offset = deep ? 31 : 255;
+  for (size_t d = 0; d < p.window.size(); ++d)
+    if (p.pad[d] > max_pad || (p.window[d] - 1) * p.dilation[d] >= max_offset) return false;
+  return true;
 }
 bool has_int_extents(const Row& row, const GemmDescriptor& p) {
   return std::max({p.m, p.n, p.k}) < kMaxBytes && (row.family != Family::kGemmSm80 || p.batch < 1 << 16);
@@ -107,11 +126,14 @@ bool has_long_sums(const Row& row, const GemmDescriptor& p) {
   return !row.stream_k || p.k >= 2 * kMinSteps * row.tile_k;
 }
 
-constexpr Constraint kType = {"operands of f16 or bf16: the instruction of the template", has_half_operands};
-constexpr Constraint kLinesOfOut = {"columns * bytes of the result % 16: lines are stored by 16 bytes", lines_of_out};
+constexpr Constraint kType = {"operands of f16, bf16 or tf32: the instructions of the templates", has_operands};
+constexpr Constraint kLinesOfOut = {"columns * bytes of the result % 16: TMA stores lines of such multiples",
+                                    lines_of_out};
 constexpr Constraint kGemm = {"a product of matrices: the template loads lines, no windows", is_product};
 constexpr Constraint kConv = {"a convolution without groups: the template computes addresses of windows", is_window};
-constexpr Constraint kChannels = {"channels * bytes % 16: a window is loaded by 16 bytes of channels", has_channels};
+constexpr Constraint kChannels = {"channels * bytes % 16: a window is loaded by lines of such multiples", has_channels};
+constexpr Constraint kFewChannels = {"channels * bytes % 4: copies in the background are of 4, 8 or 16 bytes",
+                                     has_channels};
 constexpr Constraint kCluster = {"rows and columns for every block of a cluster", fills_cluster};
 constexpr Constraint kExtents = {"extents below 2^31 and, by warps, 65535 matrices: what a launch can say",
                                  has_int_extents};
@@ -125,27 +147,40 @@ constexpr Constraint kGemmSm90[] = {
     kLinesOfOut,
     kCluster,
     kExtents,
+    {"tf32: steps of the sum next to each other in both operands, as its instruction reads them", has_steps_in_lines},
     {"sums of 1024 products where blocks share them: each adds up 512 at least", has_long_sums},
 };
 constexpr Constraint kGemmSm80[] = {
     kType,
     kGemm,
-    {"lines of a * bytes % 16: copies are of 16 bytes", lines_of_a},
-    {"lines of b * bytes % 16: copies are of 16 bytes", lines_of_b},
-    kLinesOfOut,
+    {"lines of a * bytes % 4: copies in the background are of 4, 8 or 16 bytes", lines_of_a},
+    {"lines of b * bytes % 4: copies in the background are of 4, 8 or 16 bytes", lines_of_b},
     kExtents,
 };
 constexpr Constraint kConvSm90[] = {
-    kType,     kConv,
-    kChannels, kLinesOfOut,
-    kSmall,    {"padding <= 128 and (window - 1) * dilation < 255: im2col offsets have 8 bits", has_near_window}};
+    kType,
+    kConv,
+    kChannels,
+    kLinesOfOut,
+    kSmall,
+    {"padding <= 128 and (window - 1) * dilation < 255, of three dims 16 and 31: im2col offsets have 8 or 5 bits",
+     has_near_window}};
 constexpr Constraint kConvSm80[] = {
-    kType,       kConv,  kChannels,
-    kLinesOfOut, kSmall, {"windows up to 32 x 32: a mask of 32 bits says which rows are inside", has_small_window}};
+    kType,
+    kConv,
+    kFewChannels,
+    kSmall,
+    {"windows up to 32 x 32: a mask of 32 bits says which rows are inside", has_small_window}};
 
 }  // namespace
 
 std::span<const Row> rows() { return kRows; }
+
+int steps_of_tile(const Row& row, DataType operand) { return row.tile_k * DataType::f16().bytes() / operand.bytes(); }
+
+Access access_of(const GemmDescriptor& p) {
+  return {std::min(access_of(line_of_a(p), p.operand), access_of(line_of_b(p), p.operand)), access_of(p.n, p.output)};
+}
 
 std::string_view architecture_of(Family family) {
   return family == Family::kGemmSm90 || family == Family::kConvSm90 ? "sm_90a" : "sm_80";
@@ -197,16 +232,18 @@ double predicted_cycles(const Row& row, const GemmDescriptor& p, const TargetInf
   const bool groups = architecture_of(row.family) == "sm_90a";
   const double units = target.compute_units, bytes = p.operand.bytes();
   const double tiles = static_cast<double>(ceil_div(p.m, row.tile_m) * ceil_div(p.n, row.tile_n) * p.batch);
-  const double k = static_cast<double>(ceil_div(p.k, row.tile_k) * row.tile_k);
+  const int64_t steps = steps_of_tile(row, p.operand);
+  const double k = static_cast<double>(ceil_div(p.k, steps) * steps);
   const double m = row.tile_m, n = row.tile_n, stored = m * n * p.output.bytes();
   const double fetched = (m / row.cluster_n + n / row.cluster_m) * k * bytes;
   // Operands are written to shared memory once; a warp group reads all columns for each 64 of its rows, a warp its own
   // rows and columns.
   const double reads = groups ? m + n * m / 64 : m * row.warps_n + n * row.warps_m;
   const double shared = (m + n + reads) * k * bytes + 2 * stored;
-  const double products = m * n * k / (groups ? kGroupProducts : kWarpProducts);
+  // Of tf32 half as many in a cycle.
+  const double products = m * n * k * bytes / DataType::f16().bytes() / (groups ? kGroupProducts : kWarpProducts);
   const double all = tiles * std::max({(fetched + stored) / std::min(kL2, kAllL2 / units), shared / kShared, products});
-  const double sharing = std::min(units, tiles * k / row.tile_k / kMinSteps);  // blocks of stream-K
+  const double sharing = std::min(units, tiles * k / static_cast<double>(steps) / kMinSteps);  // blocks of stream-K
   const double waves = row.stream_k ? tiles / sharing : std::ceil(tiles / units);
   const double passing = row.stream_k ? (1 + std::max(1.0, sharing / tiles)) * m * n * sizeof(float) / kPassed : 0;
   // Results of a tile leave while the other warp group multiplies; elsewhere the tensor cores wait for that.

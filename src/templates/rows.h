@@ -1,6 +1,7 @@
 // The library of templates: kernels that are parameters of a text, as rows of one table. Which rows compute a product,
 // why others do not, and which are likely to be fast. docs/adr/0019-templates-ship-as-data.md.
 #pragma once
+#include <array>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -17,24 +18,36 @@ enum class Family : uint8_t { kGemmSm90, kConvSm90, kGemmSm80, kConvSm80 };
 
 struct Row {
   Family family = Family::kGemmSm90;
-  int tile_m = 0, tile_n = 0, tile_k = 0;    ///< of a block
+  int tile_m = 0, tile_n = 0, tile_k = 0;    ///< of a block; tile_k of 16-bit operands, half of it for tf32
   int cluster_m = 1, cluster_n = 1;          ///< blocks that share what they load
   bool pingpong = false;                     ///< each group of warps has a tile of its own; else they share one
   bool stream_k = false;                     ///< blocks have equal shares of all sums, wherever tiles begin
   int warps_m = 0, warps_n = 0, stages = 0;  ///< CUTLASS 2.x; 3.x has as many stages as fit
 };
 
-/// out[b, m, n] = sum over k of a[b, m, k] * b[b, k, n]. Convolutions (images, height, width, channels) are such
-/// products with m = images * output pixels, k = window * channels.
+/// Bytes that lines of tensors are multiples of, 16 at most.
+struct Access {
+  int operands = 16, output = 16;
+};
+
+/// out[b, m, n] = sum over k of a[b, m, k] * b[b, k, n]. Convolutions (images, spatial dims, channels) are such
+/// products with m = images * output pixels, k = window * channels. Operands of f32 are read as tf32.
 struct GemmDescriptor {
   int64_t m = 1, n = 1, k = 1, batch = 1;
   bool a_by_rows = true, b_by_rows = true;  ///< else columns are contiguous
   DataType operand = DataType::f16(), output = DataType::f16();
   bool is_conv = false;
   int64_t images = 1, channels = 1;
-  int64_t height = 1, width = 1, window[2] = {1, 1}, out[2] = {1, 1};
-  int64_t pad[2] = {0, 0}, stride[2] = {1, 1}, dilation[2] = {1, 1};  ///< pad: before
+  static constexpr int kMaxDims = 3;
+  using Extents = std::array<int64_t, kMaxDims>;
+  int dims = 2;  ///< of the following that are used, the first ones
+  Extents image = {1, 1, 1}, window = {1, 1, 1}, out = {1, 1, 1}, stride = {1, 1, 1}, dilation = {1, 1, 1};
+  Extents pad = {0, 0, 0};  ///< before
 };
+/// Steps of a sum that a tile of `row` takes at once.
+int steps_of_tile(const Row& row, DataType operand);
+/// Of the lines of `product`'s tensors.
+Access access_of(const GemmDescriptor& product);
 
 /// All rows; those of a family in the order in which they are built.
 std::span<const Row> rows();

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "codegen/cuda/emit.h"
+#include "codegen/cuda/fatbin.h"
 #include "support/error.h"
 #include "templates/texts.h"
 
@@ -20,14 +21,21 @@ std::string type_name(DataType type) {
   return "float";
 }
 
+// Matrix instructions read words of f32 as tf32.
+std::string operand_name(DataType type) { return type == DataType::f32() ? "cutlass::tfloat32_t" : type_name(type); }
+
 std::string define(std::string_view name, const auto& value) { return fmt::format("#define TW_{} {}\n", name, value); }
 
-std::string parameters(const Row& row) {
-  std::string text = define("TILE_M", row.tile_m) + define("TILE_N", row.tile_n) + define("TILE_K", row.tile_k);
+std::string parameters(const Instance& instance) {
+  const Row& row = instance.row;
+  std::string text = define("TILE_M", row.tile_m) + define("TILE_N", row.tile_n) +
+                     define("TILE_K", steps_of_tile(row, instance.operand));
+  if (is_conv(row.family)) text += define("DIMS", instance.dims);
   if (is_sm90(row.family))
     return text + define("CLUSTER_M", row.cluster_m) + define("CLUSTER_N", row.cluster_n) +
            define("PINGPONG", int{row.pingpong}) + define("STREAM_K", int{row.stream_k});
-  return text + define("WARPS_M", row.warps_m) + define("WARPS_N", row.warps_n) + define("STAGES", row.stages);
+  return text + define("WARPS_M", row.warps_m) + define("WARPS_N", row.warps_n) + define("STAGES", row.stages) +
+         define("OPERAND_ACCESS", instance.access.operands) + define("OUTPUT_ACCESS", instance.access.output);
 }
 
 const Epilogue::Operand* find_tensor(const Epilogue& epilogue) {
@@ -90,7 +98,7 @@ std::string why_declined(const Row& row, const Epilogue& epilogue, DataType outp
 std::string source_of(const Instance& instance) {
   const Row& row = instance.row;
   const auto layout = [](bool by_rows) { return by_rows ? "RowMajor" : "ColumnMajor"; };
-  std::string text = parameters(row) + define("OPERAND", type_name(instance.operand)) +
+  std::string text = parameters(instance) + define("OPERAND", operand_name(instance.operand)) +
                      define("OUTPUT", type_name(instance.output)) + define("LAYOUT_A", layout(instance.a_by_rows)) +
                      define("LAYOUT_B", layout(instance.b_by_rows));
   text += is_sm90(row.family) ? tree(instance.epilogue) : operands(instance.epilogue);
@@ -103,6 +111,9 @@ std::string source_of(const Instance& instance) {
 
 std::vector<std::string> compiler_options(const Instance& instance) {
   const std::string& architecture = instance.architecture;
+  const std::string number = architecture.substr(3);
+  const std::string code =
+      codegen::is_portable(architecture) ? fmt::format("[{},compute_{}]", architecture, number) : architecture;
   return {"-std=c++17",
           "-O3",
           "-DNDEBUG",  // asserts are calls, which serialize the instructions of warp groups
@@ -110,7 +121,7 @@ std::vector<std::string> compiler_options(const Instance& instance) {
           "--fmad=false",  // epilogues compute what the IR says
           "--expt-relaxed-constexpr",
           "-gencode",
-          fmt::format("arch=compute_{},code={}", architecture.substr(3), architecture),
+          fmt::format("arch=compute_{},code={}", number, code),
           "-Xptxas",
           "-v"};
 }

@@ -17,6 +17,10 @@ struct Instance {
   bool a_by_rows = true, b_by_rows = true;
   Epilogue epilogue = {};
   std::string architecture = "sm_90a";  ///< that it is compiled for
+  /// Bytes that lines of operands and of the result are multiples of: 16, where the row is for warps 8 or 4, of results
+  /// 2 too.
+  Access access = {};
+  int dims = 2;  ///< of a convolution's window
 };
 
 /// Why an epilogue cannot be part of a row's kernel; empty if it can.

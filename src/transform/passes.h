@@ -67,6 +67,9 @@ graph::Graph fold_strides(const graph::Graph& graph, const TransformContext& con
 /// Contractions of 16-bit floats sum over channels that fill whole accesses, with zeros added to them, on targets whose
 /// threads gather operands and where a closed-form cost predicts that it is faster.
 graph::Graph pad_channels(const graph::Graph& graph, const TransformContext& context);
+/// Whether a group of what pad_channels() made writes zeros behind channels, and contracts nothing itself: its time is
+/// that of the padding, with what is computed on the way.
+bool makes_room(const graph::Node& group);
 
 /// Where precision is fast and the target has matrix instructions of tf32: products and convolutions of f32 round their
 /// operands to it, if they fill such instructions.

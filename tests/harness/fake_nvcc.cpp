@@ -26,6 +26,7 @@ while [ $# -gt 0 ]; do
 done
 echo "ptxas info: Used 168 registers"
 echo cubin > $keep/kernel.cubin
+echo fatbin > $keep/kernel.fatbin
 cat > $out <<'END'
 )" << behaviour.program << "END\nchmod 755 $out\n";
   fs::permissions(script, fs::perms::owner_all | fs::perms::group_read | fs::perms::others_read);

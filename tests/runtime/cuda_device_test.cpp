@@ -662,12 +662,25 @@ TEST_F(CudaDevice, AnOldDriverIsExitCode5AndNamesWhatItLacks) {
   EXPECT_NE(message_.find("CUDA 12.3 (version 545)"), std::string::npos) << message_;
 }
 
-TEST_F(CudaDevice, CodeForAnotherArchitectureIsExitCode5) {
+TEST_F(CudaDevice, PtxOfANewerToolkitIsExitCode5) {
+  driver_.module_load_data = [](cuda::ModuleHandle*, const void*) { return cuda::kErrorUnsupportedPtxVersion; };
   test::TestArtefact made = scale_model(5);
   made.manifest.targets[0].arch = "sm_80";
   EXPECT_EQ(refusal([&] { load(made); }), ErrorCode::kIncompatible);
   EXPECT_EQ(exit_code_, 5);
-  EXPECT_EQ(message_, "the artefact is for sm_80; GPU 0 (Fake 9) is sm_90: compile the model for that architecture");
+}
+
+TEST_F(CudaDevice, CodeForAnotherArchitectureIsExitCode5) {
+  test::TestArtefact made = scale_model(5);
+  for (const char* other : {"sm_80a", "sm_100", "sm_100a"}) {
+    made.manifest.targets[0].arch = other;
+    EXPECT_EQ(refusal([&] { load(made); }), ErrorCode::kIncompatible);
+    EXPECT_EQ(exit_code_, 5);
+    EXPECT_EQ(message_, "the artefact is for " + std::string(other) +
+                            "; GPU 0 (Fake 9) is sm_90: compile the model for that architecture");
+  }
+  made.manifest.targets[0].arch = "sm_80";  // what it has for later GPUs is for the driver to find
+  load(made);
   made = scale_model(5);
   made.code[0] = 'x';
   EXPECT_EQ(refusal([&] { load(made); }), ErrorCode::kIncompatible);
@@ -759,8 +772,14 @@ TEST_F(CudaDevice, BinaryCompatibility) {
   EXPECT_TRUE(cuda::runs_on("sm_80", 8, 0));
   EXPECT_TRUE(cuda::runs_on("sm_80", 8, 6));
   EXPECT_FALSE(cuda::runs_on("sm_86", 8, 0));
-  EXPECT_FALSE(cuda::runs_on("sm_80", 9, 0));
+  EXPECT_TRUE(cuda::runs_on("sm_80", 9, 0));  // through its PTX
+  EXPECT_TRUE(cuda::runs_on("sm_86", 10, 0));
+  EXPECT_FALSE(cuda::runs_on("sm_80", 7, 5));
   EXPECT_TRUE(cuda::runs_on("sm_90a", 9, 0));
+  EXPECT_FALSE(cuda::runs_on("sm_90a", 10, 0));
+  EXPECT_FALSE(cuda::runs_on("sm_90a", 8, 0));
+  EXPECT_TRUE(cuda::runs_on("sm_100f", 10, 3));
+  EXPECT_FALSE(cuda::runs_on("sm_100f", 11, 0));
   EXPECT_TRUE(cuda::runs_on("sm_100a", 10, 0));
   EXPECT_FALSE(cuda::runs_on("sm_100a", 10, 3));
   for (const char* wrong : {"", "sm_", "sm_90b", "sm_x", "compute_90", "x86-64"})

@@ -315,7 +315,7 @@ TEST_F(LibraryTest, BuildsOneRowOfEachFamilyForReal) {
     GemmDescriptor p;
     p.m = 2 * 32 * 32, p.n = 128, p.k = row.stream_k ? 2048 : 64;
     p.is_conv = is_conv(family);
-    p.images = 2, p.height = p.width = p.out[0] = p.out[1] = 32, p.channels = 64;
+    p.images = 2, p.image = p.out = {32, 32, 1}, p.channels = 64;
     Result<HostProgram> started = HostProgram::start(built->host);
     ASSERT_TRUE(started.ok()) << name_of(instance_.row) << ": " << started.reason();
     HostProgram host = std::move(started).value();

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <set>
 
+#include "runtime/format/error.h"
 #include "targets/registry.h"
 #include "templates/fit.h"
 
@@ -24,9 +25,9 @@ GemmDescriptor gemm(int64_t m, int64_t n, int64_t k) {
 GemmDescriptor conv(int64_t channels, int64_t filters, int64_t padding = 1) {
   GemmDescriptor p;
   p.is_conv = true;
-  p.images = 8, p.height = p.width = 28, p.channels = channels;
+  p.images = 8, p.image = {28, 28, 1}, p.channels = channels;
   p.m = 8 * 28 * 28, p.n = filters, p.k = 9 * channels;
-  for (int d : {0, 1}) p.window[d] = 3, p.out[d] = 28, p.pad[d] = padding;
+  for (size_t d : {0, 1}) p.window[d] = 3, p.out[d] = 28, p.pad[d] = padding;
   return p;
 }
 
@@ -67,14 +68,19 @@ TEST(Rows, SayWhyTheyDoNotComputeAProduct) {
   EXPECT_NE(why_declined(hopper, gemm(1280, 768, 46), h100()).find("TMA lines are multiples of 16 bytes"),
             std::string::npos);
   EXPECT_NE(why_declined(hopper, gemm(1280, 1001, 768), h100()).find("16 bytes"), std::string::npos);
+  GemmDescriptor ints = gemm(1280, 768, 768);
+  ints.operand = DataType::i32();
+  EXPECT_NE(why_declined(hopper, ints, h100()).find("f16, bf16 or tf32"), std::string::npos);
   EXPECT_NE(why_declined(hopper, gemm(100, 768, 768), h100()).find("cluster"), std::string::npos);
   EXPECT_NE(why_declined(hopper, conv(64, 64), h100()).find("no windows"), std::string::npos);
   EXPECT_EQ(why_declined(hopper, gemm(1280, 768, 768), a100()), "cuda:sm_80 has no sm_90a");
   const auto warps = std::ranges::find(rows(), Family::kGemmSm80, &Row::family);
   for (const TargetInfo& target : {a100(), h100()}) EXPECT_EQ(why_declined(*warps, gemm(1280, 768, 768), target), "");
   GemmDescriptor f32 = gemm(1280, 768, 768);
-  f32.operand = DataType::f32();
-  EXPECT_NE(why_declined(hopper, f32, h100()).find("f16 or bf16"), std::string::npos);
+  f32.operand = f32.output = DataType::f32();
+  EXPECT_NE(why_declined(hopper, f32, h100()).find("steps of the sum next to each other"), std::string::npos);
+  f32.b_by_rows = false;
+  EXPECT_EQ(why_declined(hopper, f32, h100()), "");
 }
 
 // Launches hold sizes of 32 bits; CUTLASS 2.x has a matrix of the batch in each z of the grid.
@@ -112,7 +118,9 @@ TEST(Rows, OfConvolutionsWantChannelsInWholeAccesses) {
   };
   EXPECT_TRUE(has(conv(64, 64), Family::kConvSm90));
   EXPECT_TRUE(has(conv(64, 64), Family::kConvSm80));
-  EXPECT_FALSE(has(conv(46, 64), Family::kConvSm80));
+  EXPECT_FALSE(has(conv(46, 64), Family::kConvSm90));
+  EXPECT_TRUE(has(conv(46, 64), Family::kConvSm80)) << "by 4 bytes";
+  EXPECT_FALSE(has(conv(45, 64), Family::kConvSm80)) << "nothing copies 2 bytes in the background";
   EXPECT_FALSE(has(conv(64, 64, 200), Family::kConvSm90));
   EXPECT_TRUE(has(conv(64, 64, 200), Family::kConvSm80));
   EXPECT_FALSE(has(conv(64, 64), Family::kGemmSm90));
@@ -174,15 +182,83 @@ TEST(Fits, AreTheProductAloneWithoutTheirEpilogue) {
   EXPECT_NE(source_of(whole->instance(rows()[0], "cuda:sm_90a")), source_of({rows()[0]}));
 }
 
+TEST(Rows, MoveShorterLinesByWarps) {
+  const Row& warps = *std::ranges::find(rows(), Family::kGemmSm80, &Row::family);
+  const Row& hopper = rows()[0];
+  EXPECT_EQ(why_declined(warps, gemm(1280, 768, 46), h100()), "");
+  EXPECT_NE(why_declined(warps, gemm(1280, 768, 45), h100()).find("4, 8 or 16 bytes"), std::string::npos);
+  EXPECT_EQ(access_of(gemm(1280, 768, 46)).operands, 4);
+  EXPECT_EQ(access_of(gemm(1280, 768, 46)).output, 16);
+  EXPECT_EQ(access_of(gemm(1280, 772, 44)).operands, 8);
+  EXPECT_EQ(access_of(gemm(1280, 770, 64)).output, 4);
+  const Fit k46{gemm(1280, 768, 46), {}, {"a", "b", "y"}};
+  const std::string text = source_of(k46.instance(warps, "cuda:sm_90a"));
+  EXPECT_NE(text.find("#define TW_OPERAND_ACCESS 4\n#define TW_OUTPUT_ACCESS 16\n"), std::string::npos);
+  const auto built = buildable("cuda:sm_90a", DataType::f16());
+  EXPECT_TRUE(std::ranges::any_of(built, [&](const Buildable& b) { return b.usual && source_of(b.instance) == text; }))
+      << "what groups ask for is what is built";
+  EXPECT_EQ(source_of(k46.instance(hopper, "cuda:sm_90a")).find("ACCESS 4"), std::string::npos);
+}
+
+TEST(Rows, ReadTf32ByHalfAsManySteps) {
+  const Row& hopper = row_named("gemm_sm90_128x128x64_cooperative_2x1");
+  GemmDescriptor p = gemm(4096, 4096, 4096);
+  const double half = predicted_cycles(hopper, p, h100());
+  p.operand = p.output = DataType::f32(), p.b_by_rows = false;
+  EXPECT_GT(predicted_cycles(hopper, p, h100()), 1.5 * half);
+  EXPECT_EQ(steps_of_tile(hopper, p.operand), 32);
+  const std::string text = source_of(Fit{p, {}, {"a", "b", "y"}}.instance(hopper, "cuda:sm_90a"));
+  for (const char* line : {"#define TW_TILE_K 32\n", "#define TW_OPERAND cutlass::tfloat32_t\n",
+                           "#define TW_OUTPUT float\n", "#define TW_LAYOUT_B ColumnMajor\n"})
+    EXPECT_NE(text.find(line), std::string::npos) << line;
+  const auto built = buildable("cuda:sm_90a", DataType::f32());
+  EXPECT_TRUE(std::ranges::any_of(built, [&](const Buildable& b) { return b.usual && source_of(b.instance) == text; }));
+}
+
+TEST(Fits, TakeTf32AndNoOtherF32) {
+  const std::string product = "gemm batch=1 m=128 n=64 k=64 a=x0:f32:64:0 b=x1:f32:64:0:t out=y:f32:64:0";
+  EXPECT_FALSE(fit(problem(product)).ok());
+  const Result<Fit> tf32 = fit(problem(product + " math=tf32"));
+  ASSERT_TRUE(tf32.ok()) << tf32.reason();
+  EXPECT_EQ(tf32->product.operand, DataType::f32());
+  EXPECT_EQ(format::to_string(problem(product + " math=tf32")), product + " math=tf32");
+  EXPECT_THROW(problem("gemm batch=1 m=8 n=8 k=8 a=a:f16:8:0 b=b:f16:8:0 out=y:f16:8:0 math=tf32"), format::Error);
+}
+
+TEST(Fits, TakeWindowsOfOneToThreeDims) {
+  const Result<Fit> deep =
+      fit(problem("convolution batch=2 n=128 k=64 groups=1 spatial=8,14,14 window=3,3,3 strides=1,2,2 "
+                  "dilations=1,1,1 pads=1,1,1 pads_end=1,0,0 a=x0:f16 b=x1:f16 out=y:f16"));
+  ASSERT_TRUE(deep.ok()) << deep.reason();
+  EXPECT_EQ(deep->product.dims, 3);
+  EXPECT_EQ(deep->product.k, 27 * 64);
+  EXPECT_EQ(deep->product.m, 2 * 8 * 7 * 7);
+  EXPECT_NE(source_of(deep->instance(row_named("conv_sm90_128x128x64"), "cuda:sm_90a")).find("TW_DIMS 3\n"),
+            std::string::npos);
+  const Result<Fit> line =
+      fit(problem("convolution batch=2 n=128 k=64 groups=1 spatial=40 window=3 strides=1 dilations=1 pads=1 pads_end=1 "
+                  "a=x0:f16 b=x1:f16 out=y:f16"));
+  ASSERT_TRUE(line.ok()) << line.reason();
+  EXPECT_EQ(line->product.dims, 2);
+  EXPECT_EQ(line->product.image, (GemmDescriptor::Extents{1, 40, 1}));
+  for (const auto& [groups, why] : {std::pair{"4", "groups"}, {"64", "depthwise"}}) {
+    const std::string text = fmt::format(
+        "convolution batch=2 n=128 k=64 groups={} spatial=40 window=3 strides=1 dilations=1 pads=1 pads_end=1 a=x0:f16 "
+        "b=x1:f16 out=y:f16",
+        groups);
+    EXPECT_NE(fit(problem(text)).reason().find(why), std::string::npos);
+  }
+}
+
 TEST(Fits, TakeConvolutionsOfSinglePixelsAsProducts) {
   const Result<Fit> one =
-      fit(problem("convolution batch=2 n=128 k=64 groups=1 spatial=14,14 window=1,1 strides=1,1 dilations=1,1 pads=0,0 "
-                  "pads_end=0,0 a=x0:f16 b=x1:f16 out=y:f16"),
+      fit(as_product(problem("convolution batch=2 n=128 k=64 groups=1 spatial=14,14 window=1,1 strides=1,1 "
+                             "dilations=1,1 pads=0,0 pads_end=0,0 a=x0:f16 b=x1:f16 out=y:f16")),
           loop::parse_epilogue("x2:f16:column x0 + cast<f32>(x1)"));
   ASSERT_TRUE(one.ok()) << one.reason();
   EXPECT_FALSE(one->product.is_conv);
   EXPECT_EQ(one->product.m, 2 * 14 * 14);
-  EXPECT_TRUE(one->b_turned);
+  EXPECT_FALSE(one->product.b_by_rows) << "filters lie by columns, whether they are constants or computed";
   EXPECT_EQ(one->operands, (std::vector<std::string>{"x0", "x1", "x2", "y"}));
   const Result<Fit> wide =
       fit(problem("convolution batch=2 n=128 k=64 groups=1 spatial=14,14 window=3,3 strides=2,2 dilations=1,1 pads=1,1 "

@@ -87,7 +87,7 @@ TEST(Source, OfWarpsIsCompiledForLaterTargetsToo) {
   Instance instance{ampere()};
   EXPECT_TRUE(asks(instance, "arch=compute_90a,code=sm_90a"));
   instance.architecture = "sm_80";
-  EXPECT_TRUE(asks(instance, "arch=compute_80,code=sm_80"));
+  EXPECT_TRUE(asks(instance, "arch=compute_80,code=[sm_80,compute_80]"));
 }
 
 // ---- Answers.

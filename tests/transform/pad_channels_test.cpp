@@ -7,6 +7,7 @@
 #include "expr/scalar.h"
 #include "graph/ref_tensor.h"
 #include "tests/transform/graph_tools.h"
+#include "transform/passes.h"
 
 namespace tw::transform {
 namespace {
@@ -69,6 +70,52 @@ Graph one_convolution(int64_t channels, int64_t group = 1, DataType type = DataT
   const ValueId w = add_weights(g, "w", {6 * group, channels / group, 3, 3}, type);
   g.outputs = {append(g, "conv", {in, w}, conv_attrs(group))};
   return g;
+}
+
+// x w, with both computed: from one value, where `same`.
+Graph computed_product(int64_t rows, int64_t steps, bool same = false) {
+  Graph g;
+  g.name = "g";
+  const ValueId x = g.add_input("x", {DataType::f32(), {rows, steps}});
+  const ValueId w = same ? x : g.add_input("w", {DataType::f32(), {steps, 24}});
+  const auto half = [&](ValueId v) { return append(g, "cast", {v}, {{"to", std::string("f16")}}); };
+  const ValueId left = half(x);
+  g.outputs = {append(g, "matmul", {left, same ? left : half(w)})};
+  return g;
+}
+
+TEST(PadChannels, OfWeightsThatAreComputedToo) {
+  for (const auto& [before, pads] : {std::pair(computed_product(1024, 46), 2), {computed_product(258, 258, true), 2}}) {
+    TransformContext context = gpu();
+    context.variant = "always";
+    const Graph after = padded(before, context);
+    testing::expect_same_special_values(before, after, kReassociated);
+    EXPECT_EQ(count_nodes(after, "pad"), pads);
+    for (const Node& node : after.nodes) {
+      if (node.op != "matmul") continue;
+      const int64_t steps = after.value(node.inputs[0]).type.shape[1];
+      EXPECT_EQ(steps % 8, 0);
+      EXPECT_EQ(after.value(node.inputs[1]).type.shape[0], steps);
+    }
+  }
+  EXPECT_EQ(count_nodes(padded(computed_product(8, 46)), "pad"), 0) << "few rows do not pay for the weights' copy";
+  EXPECT_EQ(count_nodes(padded(computed_product(4096, 48)), "pad"), 0);
+}
+
+TEST(PadChannels, SayWhichGroupsMakeRoom) {
+  const auto group_of = [](const Graph& body) {
+    Node group;
+    group.op = "group";
+    group.body = std::make_shared<Graph>(body);
+    return group;
+  };
+  const Graph whole = padded(one_convolution(46));
+  EXPECT_FALSE(makes_room(group_of(whole))) << "it convolves, too";
+  Graph room = whole;
+  std::erase_if(room.nodes, [](const Node& n) { return n.op == "conv"; });
+  EXPECT_TRUE(makes_room(group_of(room)));
+  std::erase_if(room.nodes, [](const Node& n) { return n.op == "pad"; });
+  EXPECT_FALSE(makes_room(group_of(room)));
 }
 
 TEST(PadChannels, ToWholeAccessesOrHalfOfOne) {

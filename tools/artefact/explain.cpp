@@ -8,6 +8,7 @@
 #include "driver/code/group_code.h"
 #include "ops/list.h"
 #include "runtime/format/container.h"
+#include "transform/passes.h"
 #include "transform/roles.h"
 
 namespace tw::artefact {
@@ -194,6 +195,7 @@ EntryReport explain_entry(const std::vector<uint8_t>& artefact, const Explained&
     GroupReport report;
     report.plan = read.plan.groups.at(g);
     name_values(read.graph, node, report);
+    report.makes_room = transform::makes_room(node);
     const std::map<std::string, std::string> nodes = report.plan.other_candidates.empty()
                                                          ? std::map<std::string, std::string>()
                                                          : graph::to_te(*node.body, all_operators).nodes;

@@ -23,6 +23,7 @@ struct GroupReport {
   double mue = 0;
   double peak_share = 0;                   // flop over what the FMA peak of the threads does in the time, in percent
   std::vector<std::string> reads = {};     // names of its inputs, constants aside
+  bool makes_room = false;                 // it writes zeros behind channels for a contraction
   std::vector<std::string> computes = {};  // of its outputs and of what stays inside
 };
 

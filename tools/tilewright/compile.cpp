@@ -16,6 +16,8 @@ struct CompileOutcome {
   driver::CompileSummary summary;
   std::vector<driver::PassTime> times;  // empty when it was in the cache
   bool cached = false;
+  driver::Padding padding = {};
+  driver::Profiling profiling = {};  // none when it was in the cache
 };
 
 void print_times(const GlobalOptions& global, const CompileOutcome& outcome) {
@@ -64,7 +66,7 @@ CompileOutcome produce(const VerbOptions& options, driver::CompileOptions compil
     const Result<MappedFile> written = MappedFile::open(output);
     if (written.ok()) cache.store(*key, written->bytes(), compiled);
   }
-  return {driver::summarize(compiled), compiled.times, false};
+  return {driver::summarize(compiled), compiled.times, false, compiled.padding, compiled.profiling};
 }
 
 void print_text(const GlobalOptions& global, const VerbOptions& options, const CompileOutcome& outcome,
@@ -83,7 +85,30 @@ void print_text(const GlobalOptions& global, const VerbOptions& options, const C
     say(global, fmt::format("Winograd convolution in {} of {} groups: rounding errors are larger than of direct sums; "
                             "--precision strict uses none",
                             summary.winograd_groups, summary.groups));
+  const driver::Profiling& p = outcome.profiling;
+  if (global.verbose > 0 && p.candidates > 0)
+    say(global, fmt::format("{} candidates profiled in {:.1f} s: {} kernels, {} references and {} templates compiled "
+                            "meanwhile, {} templates afterwards",
+                            p.candidates, p.seconds, p.kernels_compiled, p.references_compiled, p.templates_compiled,
+                            p.winners_compiled));
+  const driver::Padding& padding = outcome.padding;
+  if (padding.kernels > 0)
+    say(global, fmt::format("zeros behind channels: {} kernels, {:.1f} of {:.1f} us ({:.0f} %)", padding.kernels,
+                            padding.us, padding.all_us, 100 * padding.share()));
   if (options.time_passes) print_times(global, outcome);
+}
+
+nlohmann::ordered_json json_of(const driver::Padding& p) {
+  return {{"kernels", p.kernels}, {"us", p.us}, {"of_us", p.all_us}, {"share", p.share()}};
+}
+
+nlohmann::ordered_json json_of(const driver::Profiling& p) {
+  return {
+      {"seconds", p.seconds},
+      {"candidates", p.candidates},
+      {"compilations",
+       {{"kernels", p.kernels_compiled}, {"templates", p.templates_compiled}, {"references", p.references_compiled}}},
+      {"templates_compiled_afterwards", p.winners_compiled}};
 }
 
 int compile(const GlobalOptions& global, const VerbOptions& options) {
@@ -116,6 +141,8 @@ int compile(const GlobalOptions& global, const VerbOptions& options) {
                                          {"kernels", outcome.summary.kernels},
                                          {"families", outcome.summary.families},
                                          {"winograd_groups", outcome.summary.winograd_groups},
+                                         {"padding", json_of(outcome.padding)},
+                                         {"profiling", json_of(outcome.profiling)},
                                          {"bytes", bytes},
                                          {"cached", outcome.cached},
                                          {"seconds", seconds}});

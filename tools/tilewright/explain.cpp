@@ -7,6 +7,7 @@
 #include <map>
 #include <set>
 
+#include "driver/artefact/compiled.h"
 #include "driver/machine/device.h"
 #include "tilewright/arrays.h"
 #include "tilewright/command.h"
@@ -154,6 +155,17 @@ artefact::Explained find_entry(const format::Manifest& manifest, const VerbOptio
   throw UsageError(fmt::format("there is no entry '{}'; the artefact has:{}", options.inputs.entry, known));
 }
 
+// Of all groups, each with the best time that is known of it.
+driver::Padding padding_of(const artefact::EntryReport& report) {
+  driver::Padding padding;
+  for (const artefact::GroupReport& r : report.groups) {
+    const double us = artefact::best_known_us(r);
+    padding.all_us += us;
+    if (r.makes_room) ++padding.kernels, padding.us += us;
+  }
+  return padding;
+}
+
 // Leaves the groups that are asked for, the edges at one of their values, and the values that they read or write.
 void keep_wanted(artefact::EntryReport& report, const VerbOptions& options) {
   std::vector<artefact::GroupReport>& groups = report.groups;
@@ -188,6 +200,7 @@ int explain(const GlobalOptions& global, const VerbOptions& options) {
   targets::Target target = driver::machine::resolve_target(gpu ? "cuda:" + run.level : "cpu", parameters);
   target.info.device = driver::machine::find_device(target.info, parameters).rates;
   artefact::EntryReport report = artefact::explain_entry(model.artefact, run, target);
+  const driver::Padding padding = padding_of(report);
   keep_wanted(report, options);
   const std::vector<artefact::GroupReport>& reports = report.groups;
   if (global.json) {
@@ -195,6 +208,7 @@ int explain(const GlobalOptions& global, const VerbOptions& options) {
                                    {"threads", run.threads},
                                    {"level", run.level},
                                    {"figures", target.info.parameters_from},
+                                   {"padding_share", padding.share()},
                                    {"groups", list_of(reports)}};
     if (options.why) json["edges"] = list_of(report.edges);
     if (options.why) json["values"] = list_of(report.values);
@@ -204,6 +218,9 @@ int explain(const GlobalOptions& global, const VerbOptions& options) {
   const std::string by = gpu ? "" : fmt::format("{} thread{}; ", run.threads, run.threads == 1 ? "" : "s");
   say(global, fmt::format("{} groups, slowest first; code for {}; {}bounds from machine parameters ({})",
                           reports.size(), run.level, by, target.info.parameters_from));
+  if (padding.kernels > 0)
+    say(global, fmt::format("zeros behind channels: {} kernels, {:.1f} of {:.1f} us ({:.0f} %)", padding.kernels,
+                            padding.us, padding.all_us, 100 * padding.share()));
   for (const artefact::GroupReport& r : reports) print_group(global, r);
   if (options.why) print_why(global, report);
   return kOk;

@@ -189,12 +189,13 @@ constexpr Option<VerbOptions> kVerbs[] = {
                                            .example = "cuda:sm_80",
                                            .verbs = "templates",
                                            .help = "Whose templates"}),
-    option<&VerbOptions::template_dtype>({.name = "dtype",
-                                          .kind = OptionKind::kChoice,
-                                          .choices = "f16|bf16",
-                                          .example = "bf16",
-                                          .verbs = "templates",
-                                          .help = "Of operands and results"}),
+    option<&VerbOptions::template_dtype>(
+        {.name = "dtype",
+         .kind = OptionKind::kChoice,
+         .choices = "f16|bf16|tf32",
+         .example = "bf16",
+         .verbs = "templates",
+         .help = "Of operands and results; tf32: f32, of which products read 19 bits"}),
     option<&VerbOptions::only>({.name = "only",
                                 .unset = "those that win on the target",
                                 .example = "gemm_sm90_128x256x64_cooperative_2x1",
@@ -205,8 +206,10 @@ constexpr Option<VerbOptions> kVerbs[] = {
          .unset = "all but none_f32",
          .example = "bias",
          .verbs = "templates",
-         .help = "These classes only: none bias bias_relu bias_residual_relu, and none_f32 (results in f32), which is "
-                 "built only where it is asked for"}),
+         .help =
+             "These classes only: none bias bias_relu bias_residual_relu, none_by_columns (a computed right side), "
+             "none_3d, none_8_bytes and none_4_bytes (shorter lines), and none_f32 (results in f32), which is built "
+             "only where it is asked for"}),
     option<&VerbOptions::folder>({.name = "folder",
                                   .kind = OptionKind::kFolder,
                                   .unset = "templates, in the cache folder",

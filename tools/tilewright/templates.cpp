@@ -37,24 +37,21 @@ templates::TemplateLibrary library_of(const Options& options) {
   return templates::TemplateLibrary(options.library);
 }
 
-// The rows that are meant, each with its epilogue classes: rows for warps on targets with warp groups, where they lose
-// (docs/adr/0019), only by name.
+// The instances that are meant: the usual ones, or those named.
 std::vector<std::pair<std::string, Instance>> instances_of(const Options& options) {
-  const DataType dtype = options.dtype == "f16" ? DataType::f16() : DataType::bf16();
+  const DataType dtype = options.dtype == "tf32"  ? DataType::f32()
+                         : options.dtype == "f16" ? DataType::f16()
+                                                  : DataType::bf16();
   std::vector<std::pair<std::string, Instance>> out;
   const auto is_one_of = [](const std::vector<std::string>& names, std::string_view name) {
-    return names.empty() || std::ranges::find(names, name) != names.end();
+    return std::ranges::find(names, name) != names.end();
   };
-  for (const templates::Row& row : templates::rows()) {
-    if (!templates::is_for(row.family, options.target)) continue;
-    const bool wins = options.target.ends_with(templates::architecture_of(row.family));
-    if (options.only.empty() ? !wins : !is_one_of(options.only, templates::name_of(row))) continue;
-    for (const templates::EpilogueClass& e : templates::epilogue_classes(dtype)) {
-      if (options.epilogues.empty() ? e.name == templates::kWideClass : !is_one_of(options.epilogues, e.name)) continue;
-      Instance instance{row, dtype, e.output, true, true, e.epilogue};
-      instance.architecture = architecture(options.target);
-      out.emplace_back(fmt::format("{} {}", templates::name_of(row), e.name), std::move(instance));
-    }
+  for (templates::Buildable& made : templates::buildable(options.target, dtype)) {
+    const std::string row = templates::name_of(made.instance.row);
+    if (options.only.empty() ? options.epilogues.empty() && !made.usual : !is_one_of(options.only, row)) continue;
+    if (options.epilogues.empty() ? made.kind == templates::kWideClass : !is_one_of(options.epilogues, made.kind))
+      continue;
+    out.emplace_back(fmt::format("{} {}", row, made.kind), std::move(made.instance));
   }
   if (out.empty()) throw UsageError("no such template: 'tilewright templates list' names them");
   return out;

@@ -86,9 +86,11 @@ void Driver::check(Result result, const char* doing) const {
   if (result == kSuccess) return;
   const char* text = nullptr;
   if (get_error_string(result, &text) != kSuccess || text == nullptr) text = "unknown error";
-  const ErrorCode code = result == kErrorOutOfMemory      ? ErrorCode::kOutOfMemory
-                         : result == kErrorNoBinaryForGpu ? ErrorCode::kIncompatible
-                                                          : ErrorCode::kDevice;
+  // It has no code for this GPU, or PTX of a newer toolkit than the driver.
+  const bool foreign = result == kErrorNoBinaryForGpu || result == kErrorUnsupportedPtxVersion;
+  const ErrorCode code = result == kErrorOutOfMemory ? ErrorCode::kOutOfMemory
+                         : foreign                   ? ErrorCode::kIncompatible
+                                                     : ErrorCode::kDevice;
   // Such a fault stays: CUDA driver API reference manual, CUresult.
   const bool lost = result == 700 || result == 702 || result == 710 || (result >= 714 && result <= 719);
   format::fail(code, "cannot ", doing, ": ", text, " (CUDA error ", result, ")",

@@ -14,6 +14,7 @@ inline constexpr Result kSuccess = 0;
 inline constexpr Result kErrorOutOfMemory = 2;
 inline constexpr Result kErrorNoDevice = 100;
 inline constexpr Result kErrorNoBinaryForGpu = 209;
+inline constexpr Result kErrorUnsupportedPtxVersion = 222;
 inline constexpr int kAttributeMajor = 75;  // CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR
 inline constexpr int kAttributeMinor = 76;
 inline constexpr int kFunctionMaxDynamicShared = 8;  // CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
@@ -128,7 +129,7 @@ struct Driver {
   const struct Cublaslt& (*open_cublaslt)();  // cublaslt.h
   const struct Cudnn& (*open_cudnn)();        // cudnn.h
 
-  /// Throws Error for a result that is not success: kOutOfMemory, kIncompatible (the device cannot run a cubin), else
+  /// Throws Error for a result that is not success: kOutOfMemory, kIncompatible (the device cannot run the code), else
   /// kDevice, with `doing` and the driver's own text.
   void check(Result result, const char* doing) const;
 };

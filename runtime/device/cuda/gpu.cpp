@@ -54,9 +54,11 @@ bool runs_on(const std::string& arch, int major, int minor) {
   const char* end = arch.data() + arch.size();
   const auto [rest, error] = std::from_chars(arch.data() + 3, end, number);
   const std::string_view suffix(rest, static_cast<size_t>(end - rest));
-  if (error != std::errc() || number / 10 != major) return false;
-  if (suffix == "a") return number % 10 == minor;
-  return (suffix.empty() || suffix == "f") && number % 10 <= minor;
+  if (error != std::errc()) return false;
+  const int capability = 10 * major + minor;
+  if (suffix == "a") return number == capability;
+  if (suffix == "f") return number / 10 == major && number <= capability;
+  return suffix.empty() && number <= capability;
 }
 
 std::string gpu_name(const Driver& driver, int ordinal, const std::string& arch) {

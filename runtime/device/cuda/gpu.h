@@ -34,8 +34,9 @@ class Gpu {
   ContextHandle context_ = nullptr;
 };
 
-/// Whether code for `arch` ("sm_80", "sm_90a") runs on a device of compute capability major.minor: the same major, at
-/// least the minor; with a suffix `a` exactly the same. Source: CUDA C++ programming guide, binary compatibility.
+/// Whether an artefact for `arch` ("sm_80", "sm_90a") runs on a device of compute capability major.minor: any that is
+/// not lower, where the driver translates the PTX beside the cubins; with a suffix `f` those of the same major, with
+/// `a` that one alone. Source: CUDA C++ programming guide, binary and PTX compatibility.
 bool runs_on(const std::string& arch, int major, int minor);
 
 /// Makes a GPU's context the calling thread's for a scope.

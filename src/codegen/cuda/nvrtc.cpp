@@ -5,6 +5,8 @@
 #include <array>
 #include <cstdlib>
 
+#include "codegen/cuda/fatbin.h"
+
 namespace tw::codegen {
 namespace {
 
@@ -20,6 +22,8 @@ struct Nvrtc {
   int (*log)(NvrtcProgram, char*) = nullptr;
   int (*cubin_size)(NvrtcProgram, size_t*) = nullptr;
   int (*cubin)(NvrtcProgram, char*) = nullptr;
+  int (*ptx_size)(NvrtcProgram, size_t*) = nullptr;
+  int (*ptx)(NvrtcProgram, char*) = nullptr;
   int (*destroy)(NvrtcProgram*) = nullptr;
 };
 
@@ -48,7 +52,8 @@ Result<Nvrtc> load_nvrtc() {
       find(library, "nvrtcVersion", api.version) && find(library, "nvrtcCreateProgram", api.create) &&
       find(library, "nvrtcCompileProgram", api.compile) && find(library, "nvrtcGetProgramLogSize", api.log_size) &&
       find(library, "nvrtcGetProgramLog", api.log) && find(library, "nvrtcGetCUBINSize", api.cubin_size) &&
-      find(library, "nvrtcGetCUBIN", api.cubin) && find(library, "nvrtcDestroyProgram", api.destroy);
+      find(library, "nvrtcGetCUBIN", api.cubin) && find(library, "nvrtcGetPTXSize", api.ptx_size) &&
+      find(library, "nvrtcGetPTX", api.ptx) && find(library, "nvrtcDestroyProgram", api.destroy);
   if (!complete) return declined("the NVRTC found here is too old: it gives no cubins");
   return api;
 }
@@ -58,12 +63,22 @@ const Result<Nvrtc>& nvrtc() {
   return api;
 }
 
-std::string read_log(const Nvrtc& api, NvrtcProgram program) {
+// What one pair of NVRTC's functions gives of a program.
+template <typename Result>
+Result read(NvrtcProgram program, int (*read_size)(NvrtcProgram, size_t*), int (*read_all)(NvrtcProgram, char*)) {
   size_t size = 0;
-  api.log_size(program, &size);
-  std::string log(size, '\0');
-  if (size > 0) api.log(program, log.data());
-  return log;
+  read_size(program, &size);
+  Result out(size, typename Result::value_type());
+  if (size > 0) read_all(program, reinterpret_cast<char*>(out.data()));
+  return out;
+}
+
+// The cubin, and for GPUs that come later the PTX beside it. The size of a text counts its end.
+std::vector<std::byte> read_code(const Nvrtc& api, NvrtcProgram program, const std::string& architecture) {
+  auto cubin = read<std::vector<std::byte>>(program, api.cubin_size, api.cubin);
+  if (!is_portable(architecture)) return cubin;
+  const auto ptx = read<std::string>(program, api.ptx_size, api.ptx);
+  return make_fatbin(cubin, ptx.c_str(), architecture);
 }
 
 const Nvrtc& require_nvrtc() {
@@ -85,7 +100,8 @@ Result<bool> nvrtc_available() {
 std::string describe_compilation(const std::string& architecture) {
   int major = 0, minor = 0;
   require_nvrtc().version(&major, &minor);
-  return fmt::format("NVRTC {}.{} {}", major, minor, fmt::join(options_for(architecture), " "));
+  return fmt::format("NVRTC {}.{} {}{}", major, minor, fmt::join(options_for(architecture), " "),
+                     is_portable(architecture) ? ", a fatbin with PTX" : "");
 }
 
 std::vector<std::byte> compile_cubin(const std::string& source, const std::string& architecture) {
@@ -95,14 +111,9 @@ std::vector<std::byte> compile_cubin(const std::string& source, const std::strin
   const auto texts = options_for(architecture);
   const std::array<const char*, 3> options = {texts[0].c_str(), texts[1].c_str(), texts[2].c_str()};
   const int status = api.compile(program, static_cast<int>(options.size()), options.data());
-  const std::string log = read_log(api, program);
+  const auto log = read<std::string>(program, api.log_size, api.log);
   std::vector<std::byte> cubin;
-  if (status == 0) {
-    size_t size = 0;
-    api.cubin_size(program, &size);
-    cubin.resize(size);
-    api.cubin(program, reinterpret_cast<char*>(cubin.data()));
-  }
+  if (status == 0) cubin = read_code(api, program, architecture);
   api.destroy(&program);
   if (status == kOutOfMemory || log.find("out of memory") != std::string::npos)
     throw ResourceError("NVRTC is out of memory");

@@ -15,7 +15,8 @@ Result<bool> nvrtc_available();
 /// Everything but the text that a cubin depends on: NVRTC's version and its options. Unsupported without NVRTC.
 std::string describe_compilation(const std::string& architecture);
 
-/// The cubin of `source` for `architecture` ("sm_90a"). Contraction of products and sums is off, so that floats follow
+/// The cubin of `source` for `architecture` ("sm_90a"); for one that is_portable() (fatbin.h) in a fatbin with its PTX,
+/// which drivers take in a cubin's place. Contraction of products and sums is off, so that floats follow
 /// the IR. Throws InternalError with NVRTC's log when the text does not compile, Unsupported when there is no NVRTC.
 std::vector<std::byte> compile_cubin(const std::string& source, const std::string& architecture);
 

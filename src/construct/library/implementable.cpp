@@ -69,9 +69,12 @@ class Matcher {
   std::string match_sum() {
     const bool whole = !match_.words && !match_.condition && !match_.guarded && sum_.outputs[0].type == DataType::f32();
     const DataType type = match_.b.type();
-    if (!whole || match_.tf32 || match_.a.type() != type || !(type.is_half() || type == DataType::f32()))
+    if (match_.words || sum_.outputs[0].type == DataType::i32())
+      return "sums of integers: our own kernels have the same instructions, and what requantizes behind them";
+    if (!whole || match_.a.type() != type || !(type.is_half() || type == DataType::f32()))
       return fmt::format("{} is no sum of f16, bf16 or f32 products in f32", sum_.name());
     problem().out = operand_of(program_.tensor(out_.output));
+    problem().tf32 = match_.tf32;
     const te::Compute* pad = program_.find_compute(match_.a->name);
     if (program_.find_compute(match_.b->name) != nullptr) return fmt::format("{} is computed here", match_.b->name);
     const ProblemDescriptor nothing = problem();

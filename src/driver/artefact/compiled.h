@@ -8,6 +8,7 @@
 #include "driver/artefact/source.h"
 #include "driver/code/generate.h"
 #include "driver/code/group_code.h"
+#include "driver/tune/profiling.h"
 #include "graph/graph.h"
 #include "plan/plan.h"
 #include "runtime/format/container.h"
@@ -46,6 +47,14 @@ struct PassTime {
   int64_t nanoseconds = 0;
 };
 
+/// Kernels that write zeros behind channels, beside all.
+struct Padding {
+  int64_t kernels = 0;
+  double us = 0, all_us = 0;  // measured, else predicted
+
+  double share() const { return all_us > 0 ? us / all_us : 0; }
+};
+
 struct Compiled {
   format::Manifest manifest;
   std::map<std::string, LargeArray> sections;
@@ -55,6 +64,8 @@ struct Compiled {
   int64_t kernels = 0;          // different ones
   int64_t winograd_groups = 0;  // of all entries: whose algorithm rounds more than its operator
   int64_t opset = 0;
+  Padding padding;
+  Profiling profiling;  // by this compilation: what was known already costs nothing
   std::vector<std::string> warnings;
   std::vector<std::string> external_files;  // that the model was read from besides its own, absolute paths
   bool complete = true;  // all was measured that should have been: the budget sufficed, nobody interrupted

@@ -103,10 +103,11 @@ class Cubins::Pool {
   std::vector<CubinWorker> idle_;
 };
 
-std::vector<std::byte> Cubins::get(const std::string& name, const std::string& source,
-                                   const std::string& architecture) {
+std::vector<std::byte> Cubins::get(const std::string& name, const std::string& source, const std::string& architecture,
+                                   std::atomic<int64_t>* compilations) {
   const std::string key = content_hash(fmt::format("{}\n{}", codegen::describe_compilation(architecture), source));
   if (std::optional<std::vector<std::byte>> known = find(key)) return *std::move(known);
+  if (compilations != nullptr) ++*compilations;
   std::vector<std::byte> cubin = compile(name, source, architecture);
   store(key, cubin);
   return cubin;
@@ -168,7 +169,8 @@ class Cubins::Pool {
   explicit Pool(const CubinOptions&) {}
 };
 
-std::vector<std::byte> Cubins::get(const std::string&, const std::string&, const std::string& architecture) {
+std::vector<std::byte> Cubins::get(const std::string&, const std::string&, const std::string& architecture,
+                                   std::atomic<int64_t>*) {
   throw Unsupported("cubins for {}: this build has no CUDA (TW_CUDA=OFF)", architecture);
 }
 

@@ -1,5 +1,6 @@
 // Cubins of CUDA texts: from the cache, or from NVRTC in child processes, several at the same time.
 #pragma once
+#include <atomic>
 #include <cstddef>
 #include <functional>
 #include <memory>
@@ -37,7 +38,9 @@ class Cubins {
   /// The cubin of `source` for `architecture` ("sm_90a"). `name` says what it computes, for messages. InternalError
   /// where NVRTC rejects the text, crashes or hangs, ResourceError where no process can be had or the system kills it,
   /// Unsupported without NVRTC, Stopped.
-  std::vector<std::byte> get(const std::string& name, const std::string& source, const std::string& architecture);
+  /// `compilations`, null: none, counts the texts that NVRTC is given.
+  std::vector<std::byte> get(const std::string& name, const std::string& source, const std::string& architecture,
+                             std::atomic<int64_t>* compilations = nullptr);
   /// Only while nothing is compiled.
   void stop_when(std::function<bool()> stop) { options_.stop = std::move(stop); }
   bool is_stopped() const { return options_.stop && options_.stop(); }

@@ -125,7 +125,7 @@ Generated generate_cuda(std::span<const CodeTask> tasks, const TargetInfo& targe
     ProgramCode& code = out.programs[i];
     const std::vector<loop::Kernel>& kernels = tasks[i].program.kernels;
     if (!std::ranges::all_of(kernels, &loop::Kernel::is_implemented))
-      code.bytes = tools.cubins.get(tasks[i].name, source.text, architecture(target));
+      code.bytes = tools.cubins.get(tasks[i].name, source.text, architecture(target), tools.compilations);
     code.group = tasks[i].name;
     for (size_t k = 0; k < kernels.size(); ++k)
       code.kernels.push_back(kernels[k].is_implemented() ? call_of(kernels[k])

@@ -24,6 +24,7 @@ struct CodeTools {
   int threads = 0;  // that are used; 0: all CPUs
   Cubins& cubins;
   bool mainloop_only = false;  // instead of what takes a compiler of templates long (ProgramCode::is_mainloop_only)
+  std::atomic<int64_t>* compilations = nullptr;  // counts texts that NVRTC is given
 };
 
 /// Machine code of all programs for `target`. Unsupported when this build leaves the target's code generator out.

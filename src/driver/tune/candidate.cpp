@@ -67,14 +67,14 @@ std::vector<CandidateCode> make_candidates(const te::Program& program, std::span
     try_step(out[i], [&] { out[i].loops = lower_group(program, plans[i], quiet); });
   });
   const std::vector<size_t> first = find_equal(out);
+  CodeTools one_by_one = context.tools;
+  one_by_one.threads = 1;
   parallel_for(plans.size(), context.tools.threads, [&](size_t i) {
     go_on();
     if (first[i] != i || !out[i].declined.empty()) return;
     const CodeTask task = {out[i].loops, plans[i].name};
     try_step(out[i], [&] {
-      out[i].code =
-          std::move(generate({&task, 1}, context.target, {1, context.tools.cubins, context.tools.mainloop_only})
-                        .programs.front());
+      out[i].code = std::move(generate({&task, 1}, context.target, one_by_one).programs.front());
     });
   });
   for (size_t i = 0; i < out.size(); ++i) {

@@ -54,8 +54,10 @@ void set_fill(measure::Workload& work, measure::Fill fill) {
 Result<measure::Workload> make_work(const SampledReference& reference, const TuneContext& context) {
   const construct::Candidates built = *construct::construct_point({reference.program, {}}, context.target);
   const plan::GroupPlan plan{"reference", "point", {}, built.front().schedule, 0, {}, 0};
+  CodeTools tools = context.tools;
+  tools.compilations = &context.counts->references;
   const CandidateCode code =
-      std::move(make_candidates(reference.program, {&plan, 1}, {context.target, context.group, context.tools}).front());
+      std::move(make_candidates(reference.program, {&plan, 1}, {context.target, context.group, tools}).front());
   if (!code.declined.empty()) return declined("no code for the reference: {}", code.declined);
   measure::Workload work = make_workload(reference.program, plan, code);
   for (const auto& [name, values] : reference.indices) {

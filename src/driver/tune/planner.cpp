@@ -52,6 +52,8 @@ void Planner::construct(Task& task) {
   construct::Candidates joining;
   if (first) joining = construct::joining_candidates(families, group, target_.info, &declines);
   task.tune.joined = joining.size();
+  const bool is_last_resort = task.next_family == target_.owners();
+  task.tune.owner_waits = target_.lacks_families && is_last_resort && !joining.empty();
   std::ranges::move(joining, std::back_inserter(built));
   for (const construct::Decline& r : declines) task.declined.push_back({r.family, r.reason});
   task.tune.candidates.clear();
@@ -102,8 +104,7 @@ void Planner::settle(Task& task, const TuneResult& result) {
     if (result.best < 0 || c != best)
       task.declined.push_back({candidates[c].family, why_not(candidates[c], result.measured[c])});
   }
-  const auto owners = std::ranges::count(target_.families, construct::FamilyKind::kOwns, &construct::Constructor::kind);
-  if (result.best < 0 && std::cmp_less(task.next_family, owners)) {
+  if (result.best < 0 && task.next_family < target_.owners()) {
     construct(task);  // the family behind takes its place
     return;
   }

@@ -28,7 +28,7 @@ void make_workloads(const te::Program& program, const std::vector<plan::GroupPla
 PreparedTask prepare_task(const TuneTask& task, std::vector<size_t> candidates, const TuneContext& context,
                           int threads) {
   const std::vector<plan::GroupPlan> plans = mapped(candidates, [&](size_t c) { return task.candidates[c]; });
-  const CodeTools tools = {threads, context.tools.cubins, true};
+  const CodeTools tools = {threads, context.tools.cubins, true, &context.counts->kernels};
   PreparedTask out;
   out.candidates = std::move(candidates);
   out.codes = make_candidates(task.program, plans, {context.target, context.group, tools});

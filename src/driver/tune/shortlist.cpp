@@ -63,6 +63,7 @@ double Shortlist::total_weight(const TuneTask& task) const { return weight(task)
 // a model has at most candidates / whole_share of them besides kMin a task, 200 for the defaults, however many
 // groups it has: NVRTC takes half a second for one, half a minute of 16 CPUs for 400.
 size_t Shortlist::considered(const TuneTask& task) const {
+  if (task.owner_waits) return 0;
   const auto all = static_cast<double>(task.candidates.size() - task.joined);
   const double whole = options_.whole_share * total_ns_;
   const double part = total_weight(task) < whole ? total_weight(task) / whole : 1;

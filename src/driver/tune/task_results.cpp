@@ -62,7 +62,7 @@ std::vector<size_t> TaskResults::wanted(size_t t) const {
   for (size_t c = 0; c < tasks_[t].candidates.size(); ++c) {
     const bool best = static_cast<int64_t>(c) == results_[t].best;
     const bool is_known = !known.empty() && !is_unknown(known[c]);
-    if (best || (!is_known && shortlist_.has(t, c))) out.push_back(c);
+    if (is_known ? best : shortlist_.has(t, c)) out.push_back(c);
   }
   return out;
 }

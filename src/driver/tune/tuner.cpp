@@ -12,6 +12,7 @@
 #include "support/join.h"
 #ifdef TW_HAVE_CUDA
 #include "driver/code/template_code.h"
+#include "templates/library.h"
 #endif
 
 namespace tw::driver {
@@ -19,6 +20,14 @@ namespace {
 
 double now_seconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+int64_t runs_of_nvcc() {
+#ifdef TW_HAVE_CUDA
+  return templates::TemplateLibrary::compilations();
+#else
+  return 0;
+#endif
 }
 
 PreparedTask take_first(std::deque<std::future<PreparedTask>>& coming) {
@@ -54,7 +63,7 @@ class Tuner::Session {
       if (is_started) measure_all(open);
       if (const std::vector<size_t> again = compile_promising(); !again.empty()) measure_all(again);
     }
-    tuner_.spent_seconds_ += now_seconds() - started_;
+    tuner_.profiling_.seconds += now_seconds() - started_;
     return results_.take_all();
   }
 
@@ -64,7 +73,8 @@ class Tuner::Session {
 
   bool stopped() const {
     if (options().interrupted && options().interrupted()) return true;
-    return options().budget_seconds > 0 && tuner_.spent_seconds_ + now_seconds() - started_ > options().budget_seconds;
+    return options().budget_seconds > 0 &&
+           tuner_.profiling_.seconds + now_seconds() - started_ > options().budget_seconds;
   }
 
   void notice(const std::string& text) const {
@@ -79,7 +89,15 @@ class Tuner::Session {
     return options().threads == 1 && context_.target.compute_units > 1 ? 1 : 0;
   }
 
-  void measure_all(const std::vector<size_t>& open) try {
+  void measure_all(const std::vector<size_t>& open) {
+    const int64_t templates = runs_of_nvcc();
+    measure_each(open);
+    tuner_.profiling_.kernels_compiled += context_.counts->kernels.exchange(0);
+    tuner_.profiling_.references_compiled += context_.counts->references.exchange(0);
+    tuner_.profiling_.templates_compiled += runs_of_nvcc() - templates;
+  }
+
+  void measure_each(const std::vector<size_t>& open) try {
     const auto total = static_cast<int64_t>(open.size());
     // On a CPU code ahead is made by one core, beside the one that measures.
     const int threads = is_gpu() ? context_.tools.threads : 1;
@@ -119,6 +137,7 @@ class Tuner::Session {
       if (prepared.check->ok()) tuner_.complete_ = false;  // what has no reference is never measured
       return;
     }
+    tuner_.profiling_.candidates += std::ssize(prepared.workloads);
     results_.take(t, prepared, *measured);
     keep_code(prepared, results_.of(t).best);
   }
@@ -139,12 +158,14 @@ class Tuner::Session {
     const std::vector<Promising> promising = results_.take_promising();
     const auto codes = mapped(promising, [&](const auto& p) { return CodeTask{p.loops, tasks_[p.task].name}; });
     std::vector<std::string> reasons;
+    const int64_t before = runs_of_nvcc();
     try {
       reasons = build_templates(codes, context_.target, [this] { return stopped(); });
     } catch (const std::runtime_error& error) {
       notice(fmt::format("no templates are compiled: {}", error.what()));
       tuner_.complete_ = false;
     }
+    tuner_.profiling_.winners_compiled += runs_of_nvcc() - before;
     for (size_t i = 0; i < reasons.size(); ++i) {
       if (reasons[i].empty()) {
         again.push_back(promising[i].task);

@@ -25,6 +25,7 @@ class Tuner {
   std::vector<TuneResult> choose(std::span<const TuneTask> tasks, const TuneContext& context);
   /// Whether everything was measured that should have been.
   bool complete() const { return complete_; }
+  const Profiling& profiling() const { return profiling_; }
   /// Machine code of a candidate that was chosen by measuring here; null for other programs. What was measured for
   /// an equal group of another name is null too, where functions are named after groups: code does not depend on
   /// whether it was measured.
@@ -40,7 +41,7 @@ class Tuner {
   bool opened_ = false;  // the database, or tried to
   bool complete_ = true;
   std::map<std::string, ProgramCode> codes_;  // by the text of the loop program
-  double spent_seconds_ = 0;
+  Profiling profiling_;
 };
 
 }  // namespace tw::driver

@@ -24,7 +24,7 @@ constexpr size_t kMaxRows = 8;  // template rows measured of a group
 // Why there is no kernel of a row that computes it.
 std::string why_not_built(const Fit& fit, bool can_build) {
   const templates::GemmDescriptor& p = fit.product;
-  if (!p.a_by_rows || !p.b_by_rows) return "kernels are built for operands that lie by rows";
+  if (!p.a_by_rows) return "kernels are built for left sides that lie by rows";
   if (p.output != p.operand) return "no kernel with results in f32: 'tilewright templates build --epilogue none_f32'";
   return can_build ? "not built: 'tilewright templates build' does it"
                    : "no kernel with this epilogue is built, and nvcc or CUTLASS is missing to compile one";
@@ -56,20 +56,19 @@ Result<std::vector<const Row*>> find_rows(const Fit& fit, const TargetInfo& targ
   return found;
 }
 
-// Constants can be stored as templates want them: a product's right side by rows.
+// Constants are stored as instances are built: right sides of products by rows, of tf32 by columns.
 void turn_constants(const construct::GroupTask& task, Fit& fit, construct::Implementable& match) {
-  const std::string& b = match.problem.b.name;
-  if (!task.kept.contains(b)) return;
-  const bool turned = fit.b_turned || (!fit.product.is_conv && !fit.product.b_by_rows && fit.product.batch == 1);
-  if (!turned) return;
-  const size_t rank = task.program.tensor(b).shape.size();
+  format::Operand& b = match.problem.b;
+  const bool by_rows = fit.product.operand != DataType::f32();
+  if (!task.kept.contains(b.name) || fit.product.is_conv || fit.product.batch != 1 || fit.product.b_by_rows == by_rows)
+    return;
+  const size_t rank = task.program.tensor(b.name).shape.size();
   std::vector<int64_t> dims;
   for (size_t d = rank; d > 0; --d) dims.push_back(static_cast<int64_t>(d) - 1);
-  match.layouts[b] = match.layouts[b].reorder(dims);
-  if (fit.b_turned) return;
-  match.problem.b.transposed = false;
-  match.problem.b.line = match.problem.n;
-  fit.product.b_by_rows = true;
+  match.layouts[b.name] = match.layouts[b.name].reorder(dims);
+  b.transposed = !by_rows;
+  b.line = by_rows ? match.problem.n : match.problem.k;
+  fit.product.b_by_rows = by_rows;
 }
 
 }  // namespace
@@ -78,12 +77,12 @@ Result<construct::Candidates> construct_templates(const construct::GroupTask& ta
   Result<construct::Implementable> found = construct::match_implementable(task);
   if (!found) return Reason{found.reason()};
   construct::Implementable match = std::move(found).value();
+  match.problem = templates::as_product(std::move(match.problem));
   Result<Fit> fitted = templates::fit(match.problem, match.epilogue);
   if (!fitted) return Reason{fitted.reason()};
   Fit fit = std::move(fitted).value();
   const std::string& b = match.problem.b.name;
   const bool is_kept = task.kept.contains(b);
-  if (fit.b_turned && !is_kept) return declined("filters that are computed");
   if (is_kept && num_elements(task.program.tensor(b).shape) != match.problem.span(match.problem.b))
     return declined("a part of a constant");
   turn_constants(task, fit, match);

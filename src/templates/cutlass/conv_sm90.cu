@@ -1,6 +1,7 @@
 // Out[n, p, q, k] = epilogue(sum over r, s, c of In[n, p * stride + r * dilation - pad, .., c] * W[k, r, s, c]) by warp
 // groups; the copy engine gathers windows (CUTLASS 3.x, im2col). W is stored as [r, s, k, c]. Problem::sizes: images,
-// height, width, channels, filters, window (2), output (2), pads before (2), strides (2), dilations (2).
+// channels, filters, then one for each of the TW_DIMS dims of a window: image, window, output, pads before, strides,
+// dilations.
 #include "cute/tensor.hpp"
 #include "cutlass/kernel_hardware_info.hpp"
 #include "cutlass/conv/collective/collective_builder.hpp"
@@ -19,7 +20,8 @@ using Cluster = Shape<_1, _1, _1>;
 using Operand = TW_OPERAND;
 using Output = TW_OUTPUT;
 using Tensor = TW_TENSOR;  // of c, or void
-using Nhwc = cutlass::layout::TensorNHWC;
+constexpr int kDims = TW_DIMS;
+using Nhwc = std::conditional_t<kDims == 3, cutlass::layout::TensorNDHWC, cutlass::layout::TensorNHWC>;
 constexpr int kAccessBytes = 16;
 constexpr int kOperandAccess = kAccessBytes / sizeof(Operand), kOutputAccess = kAccessBytes / sizeof(Output);
 
@@ -45,8 +47,8 @@ using CollectiveMainloop = typename cutlass::conv::collective::CollectiveBuilder
     kOperandAccess, Operand, Nhwc, kOperandAccess, float, Tile, Cluster,
     cutlass::conv::collective::StageCountAutoCarveout<kOfOthers + kBarrierBytes>,
     cutlass::conv::collective::KernelScheduleAuto>::CollectiveOp;
-using Shape4 = cutlass::conv::ConvProblemShape<cutlass::conv::Operator::kFprop, 2>;
-using Kernel = cutlass::conv::kernel::ConvUniversal<Shape4, CollectiveMainloop, CollectiveEpilogue>;
+using ProblemShape = cutlass::conv::ConvProblemShape<cutlass::conv::Operator::kFprop, kDims>;
+using Kernel = cutlass::conv::kernel::ConvUniversal<ProblemShape, CollectiveMainloop, CollectiveEpilogue>;
 
 template <typename T>
 T* pointer(unsigned long long address) {
@@ -55,23 +57,39 @@ T* pointer(unsigned long long address) {
 
 Answer instantiate(const Problem& p) {
   const auto size = [&](int i) { return static_cast<int>(p.sizes[i]); };
-  // Padding behind may differ from that before: it is what the output wants; windows may end before the tensor does.
-  const auto behind = [&](int d) {
-    const int end = (size(7 + d) - 1) * size(11 + d) + (size(5 + d) - 1) * size(13 + d) + 1;
-    return cute::max(0, end - size(1 + d) - size(9 + d));
+  const auto list = [&](int number) {
+    cute::array<int, kDims> all;
+    for (int d = 0; d < kDims; ++d) all[d] = size(3 + number * kDims + d);
+    return all;
   };
+  const auto image = list(0), window = list(1), out = list(2), pads = list(3), steps = list(4), dilations = list(5);
+  const int channels = size(1), filters = size(2);
+  typename ProblemShape::TensorExtent images{}, weights{};
+  typename ProblemShape::TensorStride image_strides{}, weight_strides{};
+  images[0] = size(0), images[kDims + 1] = channels;
+  weights[0] = filters, weights[kDims + 1] = channels;
+  image_strides[kDims + 1] = weight_strides[kDims + 1] = 1;
   // A box of the filters' description holds channels of consecutive filters: so they lie for each pixel of the window.
-  const int64_t line = size(3), row = line * size(2), filters = line * size(4);
-  const Shape4 shape(cutlass::conv::Mode::kCrossCorrelation, {size(0), size(1), size(2), size(3)},
-                     {row * size(1), row, line, 1}, {size(4), size(5), size(6), size(3)},
-                     {line, filters * size(6), filters, 1}, {size(9), size(10)}, {behind(0), behind(1)},
-                     {size(11), size(12)}, {size(13), size(14)}, 1);
+  weight_strides[0] = channels;
+  // Padding behind may differ from that before: it is what the output wants; windows may end before the tensor does.
+  cute::array<int, kDims> behind;
+  int64_t line = channels, pixel = int64_t{channels} * filters;
+  for (int d = kDims - 1; d >= 0; --d) {
+    images[d + 1] = image[d], weights[d + 1] = window[d];
+    image_strides[d + 1] = line, weight_strides[d + 1] = pixel;
+    line *= image[d], pixel *= window[d];
+    const int end = (out[d] - 1) * steps[d] + (window[d] - 1) * dilations[d] + 1;
+    behind[d] = cute::max(0, end - image[d] - pads[d]);
+  }
+  image_strides[0] = line;
+  const ProblemShape shape(cutlass::conv::Mode::kCrossCorrelation, images, image_strides, weights, weight_strides, pads,
+                           behind, steps, dilations, 1);
   using EpilogueElement = std::conditional_t<std::is_void_v<Tensor>, Output, Tensor>;
   typename Kernel::StrideC c{};
   typename Kernel::StrideD d{};
   for_each(make_seq<rank<0>(typename Kernel::StrideD{})>{}, [&](auto i) {
-    get<0, i>(c) = shape.stride_C[2 - static_cast<int>(i)];
-    get<0, i>(d) = shape.stride_C[2 - static_cast<int>(i)];
+    get<0, i>(c) = shape.stride_C[kDims - static_cast<int>(i)];
+    get<0, i>(d) = shape.stride_C[kDims - static_cast<int>(i)];
   });
   cutlass::KernelHardwareInfo hardware;
   hardware.sm_count = static_cast<int>(p.multiprocessors);

@@ -28,7 +28,7 @@ namespace tw {
 /// aligned as those of buffers are, or 0.
 struct Problem {
   static constexpr int kVectors = 4;
-  long long sizes[16];  // of the family: see its text
+  long long sizes[24];  // of the family: see its text
   long long multiprocessors, swizzle;
   unsigned long long a, b, c, d, workspace, vectors[kVectors];
 };
@@ -121,7 +121,7 @@ inline bool read_problem(Problem (&worlds)[2]) {
   char c = 0;
   while (read(0, &c, 1) == 1 && c != '\n') line += c;
   if (c != '\n') return false;
-  constexpr int kNumbers = 18, kOperands = 5 + Problem::kVectors;
+  constexpr int kNumbers = 26, kOperands = 5 + Problem::kVectors;
   unsigned long long numbers[kNumbers + kOperands] = {};
   const char* at = line.c_str();
   for (auto& number : numbers) {
@@ -211,7 +211,10 @@ struct Described {
 inline CUresult record(CUtensorMap* map, const Described& t, const std::string& windows) {
   const bool half = t.type == CU_TENSOR_MAP_DATA_TYPE_FLOAT16 || t.type == CU_TENSOR_MAP_DATA_TYPE_UINT16;
   const bool bf16 = t.type == CU_TENSOR_MAP_DATA_TYPE_BFLOAT16;
-  if (!half && !bf16 && t.type != CU_TENSOR_MAP_DATA_TYPE_FLOAT32)
+  // Words of f32 are copied as they are: it is matrix instructions that read fewer of their bits.
+  const bool f32 = t.type == CU_TENSOR_MAP_DATA_TYPE_FLOAT32 || t.type == CU_TENSOR_MAP_DATA_TYPE_TFLOAT32 ||
+                   t.type == CU_TENSOR_MAP_DATA_TYPE_UINT32;
+  if (!half && !bf16 && !f32)
     return record(map, "", "a tensor of type " + std::to_string(t.type));
   unsigned long long compact = half || bf16 ? 2 : 4;
   const unsigned long long line = t.box[0] * compact;

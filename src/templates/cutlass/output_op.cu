@@ -7,8 +7,8 @@ namespace tw {
 
 using Operand = TW_OPERAND;
 using Output = TW_OUTPUT;
-constexpr int kAccessBytes = 16;
-constexpr int kOperandAccess = kAccessBytes / sizeof(Operand), kOutputAccess = kAccessBytes / sizeof(Output);
+// What lines of the tensors are multiples of, in bytes.
+constexpr int kOperandAccess = TW_OPERAND_ACCESS / sizeof(Operand), kOutputAccess = TW_OUTPUT_ACCESS / sizeof(Output);
 
 struct OutputOp {
   static constexpr bool kIsSingleSource = true, kIsHeavy = true, kStoreZ = true, kStoreT = false;
@@ -48,7 +48,7 @@ struct OutputOp {
 
 using TileShape = cutlass::gemm::GemmShape<TW_TILE_M, TW_TILE_N, TW_TILE_K>;
 using WarpShape = cutlass::gemm::GemmShape<TW_TILE_M / TW_WARPS_M, TW_TILE_N / TW_WARPS_N, TW_TILE_K>;
-using Instruction = cutlass::gemm::GemmShape<16, 8, 16>;
+using Instruction = cutlass::gemm::GemmShape<16, 8, 32 / sizeof(Operand)>;
 
 template <typename T>
 T* pointer(unsigned long long address) {

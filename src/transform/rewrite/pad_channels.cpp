@@ -8,7 +8,8 @@
 // The channels that are added come from the contraction that computes x, through the element-wise operators that
 // follow it: as many filters more, copies of one, which share its weights of w (weight_parts.h). No zero of w meets
 // numbers, which may be infinite: the sums are the model's whatever the operators are and the inputs hold. Otherwise a
-// pad writes zeros, together with the element-wise operators before it.
+// pad writes zeros, together with the element-wise operators before it. Weights that are computed get zeros by a pad of
+// their own: they meet those of x alone.
 #include <algorithm>
 #include <cstring>
 #include <map>
@@ -32,9 +33,12 @@ constexpr int64_t kMinCopied = 4;        // bytes of a copy in the background
 constexpr int64_t kLineBytes = 128;      // of a row of a box
 constexpr int64_t kColumns = 128;        // of a tile: for each of them x is gathered anew
 
-// A contraction over the channels of x with constant weights.
+constexpr std::string_view kPadded = ".padded";  // ends names of values with zeros behind their channels
+
+// A contraction over the channels of x.
 struct Contraction {
   Node node;
+  bool is_constant = true;          // its weights
   int64_t channels_axis = 0;        // of x and of the result
   int64_t summed = 0, filters = 0;  // axes of the weights
 };
@@ -62,12 +66,13 @@ class ChannelPadder {
     for (size_t i = 0; i < node.inputs.size(); ++i) {
       if (node.inputs[i] == kAbsent) continue;
       if (!editor_.type(node.inputs[i]).type.is_half()) return std::nullopt;
-      if (i > 0 && !editor_.value(node.inputs[i]).is_constant()) return std::nullopt;
+      if (i > 1 && !editor_.value(node.inputs[i]).is_constant()) return std::nullopt;
     }
+    const bool is_constant = editor_.value(node.inputs[1]).is_constant();
     if (num_elements(editor_.shape(node.outputs[0])) == 0 || num_elements(editor_.shape(node.inputs[1])) == 0)
       return std::nullopt;
-    if (conv) return Contraction{node, 1, 1, 0};
-    return Contraction{node, static_cast<int64_t>(editor_.shape(node.inputs[0]).size()) - 1, 0, 1};
+    if (conv) return Contraction{node, is_constant, 1, 1, 0};
+    return Contraction{node, is_constant, static_cast<int64_t>(editor_.shape(node.inputs[0]).size()) - 1, 0, 1};
   }
 
   // ---- What it costs.
@@ -94,13 +99,21 @@ class ChannelPadder {
     return accesses * waits * kAccessCycles + steps * static_cast<double>(filters) / kMatrixProducts;
   }
 
-  // Of writing and reading the channels that are added; where nothing else does it, of copying the others too.
-  double padding_cycles(const Contraction& c, int64_t channels, bool copies) const {
-    const TensorType& x = editor_.type(c.node.inputs[0]);
-    const int64_t has = x.shape[c.channels_axis];
+  // Of writing and reading what is added to an axis of `value`; where nothing else does it, of copying the rest too.
+  double padding_cycles(ValueId value, int64_t axis, int64_t channels, bool copies) const {
+    const TensorType& x = editor_.type(value);
+    const int64_t has = x.shape[axis];
     const double moved =
         static_cast<double>(x.bytes() / has) * static_cast<double>(channels - has + (copies ? has : 0));
     return 2 * moved / kMemoryBytes + (copies ? kKernelCycles * std::max(1, target_.compute_units) : 0);
+  }
+
+  // Whether zeros behind an axis of `value` are a copy that nobody would make otherwise.
+  bool is_copied(ValueId value, int64_t axis) const {
+    const Node* before = editor_.producer(value);
+    const bool writes_anyway = editor_.use_count(value) == 1 && before != nullptr &&
+                               (is_pointwise(editor_.ops(), *before) || role_of(editor_.ops(), *before) == Role::kPad);
+    return !writes_anyway && !padded_.contains({value, axis});
   }
 
   // ---- How it is done.
@@ -109,22 +122,21 @@ class ChannelPadder {
     const ValueId x = c.node.inputs[0];
     const int64_t has = editor_.shape(x)[c.channels_axis], channels = filled(x, has);
     if (channels == has) return;
-    std::vector<Node> chain = chain_to(x, c.channels_axis);
+    std::vector<Node> chain = c.is_constant ? chain_to(x, c.channels_axis) : std::vector<Node>();
     const int64_t source = chain.empty() ? kNone : shared_channel(c, channels - has);
     if (source == kNone) chain.clear();
-    const Node* before = editor_.producer(x);
-    const bool writes_anyway = editor_.use_count(x) == 1 && before != nullptr &&
-                               (is_pointwise(editor_.ops(), *before) || role_of(editor_.ops(), *before) == Role::kPad);
-    const bool copies = chain.empty() && !writes_anyway && !padded_.contains({x, c.channels_axis});
-    const double padded_cycles = contraction_cycles(c, channels) + padding_cycles(c, channels, copies);
+    const ValueId w = c.node.inputs[1];
+    const bool copies = chain.empty() && is_copied(x, c.channels_axis);
+    double padded_cycles = contraction_cycles(c, channels) + padding_cycles(x, c.channels_axis, channels, copies);
+    if (!c.is_constant) padded_cycles += padding_cycles(w, c.summed, channels, is_copied(w, c.summed));
     if (padded_cycles >= (variant_.empty() ? 1 : kMayPay) * contraction_cycles(c, has)) return;
     Node wider = c.node;
     if (source != kNone) {
       wider.inputs[0] = grown(chain, c.channels_axis, channels, source);
-      wider.inputs[1] = shared_weights(c.node.inputs[1], c.summed, channels, source);
+      wider.inputs[1] = shared_weights(w, c.summed, channels, source);
     } else {
       wider.inputs[0] = padded(x, c.channels_axis, channels);
-      wider.inputs[1] = filled_up(c.node.inputs[1], c.summed, channels, kNone);
+      wider.inputs[1] = c.is_constant ? filled_up(w, c.summed, channels, kNone) : padded(w, c.summed, channels);
     }
     editor_.replace(c.node.outputs[0], editor_.add(std::move(wider)));
   }
@@ -135,7 +147,7 @@ class ChannelPadder {
     const size_t rank = editor_.shape(x).size();
     Ints pads(2 * rank, 0);
     pads[rank + static_cast<size_t>(axis)] = channels - editor_.shape(x)[axis];
-    return made->second = editor_.emit(editor_.value(x).name + ".padded", "pad", {x},
+    return made->second = editor_.emit(editor_.value(x).name + std::string(kPadded), "pad", {x},
                                        {{"mode", std::string("constant")}, {"pads", pads}});
   }
 
@@ -148,7 +160,7 @@ class ChannelPadder {
       if (node == nullptr || node->outputs.size() != 1) break;
       chain.push_back(*node);
       const std::optional<Contraction> first = contraction_of(*node);
-      if (first && first->channels_axis == axis) {
+      if (first && first->is_constant && first->channels_axis == axis) {
         std::ranges::reverse(chain);
         return chain;
       }
@@ -255,6 +267,15 @@ class ChannelPadder {
 };
 
 }  // namespace
+
+bool makes_room(const Node& group) {
+  bool pads = false;
+  for (const Node& node : group.body->nodes) {
+    if (node.op == "conv" || node.op == "matmul") return false;
+    pads |= node.op == "pad" && group.body->value(node.outputs[0]).name.ends_with(kPadded);
+  }
+  return pads;
+}
 
 graph::Graph pad_channels(const graph::Graph& graph, const TransformContext& context) {
   if (context.target.kind == DeviceKind::kCpu) return graph;  // there vectors run along the filters

@@ -74,7 +74,10 @@ TEST_F(CubinsTest, CompilesOnceAndKeepsTheCubin) {
   EXPECT_EQ(get("a"), "cubin of a");
   EXPECT_EQ(compiled(), 1);
   EXPECT_EQ(get("b"), "cubin of b");
-  EXPECT_EQ(get("a", "sm_80"), "cubin of a");  // other options, another cubin
+  const std::string fatbin = get("a", "sm_80");  // other options, another cubin, beside its PTX
+  EXPECT_NE(fatbin.find("cubin of a"), std::string::npos);
+  EXPECT_NE(fatbin.find(".version 9.0"), std::string::npos);
+  EXPECT_EQ(get("a", "sm_80"), fatbin);
   EXPECT_EQ(compiled(), 3);
 }
 

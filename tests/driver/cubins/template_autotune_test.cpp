@@ -139,11 +139,13 @@ done
   }
   TuneResult choose(std::vector<double> mainloop_only) {
     Cubins cubins(cubin_options_);
-    const TuneTask t = task();
+    TuneTask t = task();
+    t.owner_waits = owner_waits_;
     EXPECT_EQ(t.candidates.size(), 3U);
     Tuner tuner(options_, std::make_unique<PlannedMeasurer>(std::move(mainloop_only), rounds_));
     TuneResult result =
         tuner.choose({&t, 1}, {target_.info, group_, {2, cubins}, measure::CacheState::kCold, {}}).front();
+    profiling_ = tuner.profiling();
     if (result.best > 0)
       found_ = tuner.find_code(lower_group(t.program, t.candidates[result.best], group_), t.name) != nullptr;
     return result;
@@ -158,7 +160,8 @@ done
   TunerOptions options_;
   std::vector<std::string> notices_;
   std::vector<std::vector<measure::Workload>> rounds_;
-  bool found_ = false;
+  bool found_ = false, owner_waits_ = false;
+  Profiling profiling_;
 };
 
 TEST_F(TemplateAutotuneTest, WhatLosesWithoutItsEpilogueIsNotCompiled) {
@@ -205,6 +208,26 @@ TEST_F(TemplateAutotuneTest, TheFastestRowIsCompiledOnceAndMeasuredWhole) {
   const TuneResult again = choose({600});  // of the other row: this one is built now
   EXPECT_EQ(again.best, 2);
   EXPECT_EQ(rounds_.size(), 3U);
+}
+
+// As with families switched off: the kernel of ours is neither compiled nor run.
+TEST_F(TemplateAutotuneTest, NothingIsCompiledBetweenTemplatesThatAreProfiled) {
+  choose({450, 400});
+  EXPECT_EQ(profiling_.kernels_compiled, 2) << "there is no cache, and the winner is compared with it";
+  EXPECT_EQ(profiling_.references_compiled, 2);
+  EXPECT_EQ(profiling_.templates_compiled, 0);
+  EXPECT_EQ(profiling_.winners_compiled, 1);
+  EXPECT_EQ(profiling_.candidates, 3 + 2);
+  fs::remove(options_.database);
+  owner_waits_ = true;
+  const TuneResult result = choose({450});  // the other one is built by now
+  EXPECT_GT(result.best, 0);
+  EXPECT_EQ(outcome_name(result.measured[0].outcome), "not-measured");
+  EXPECT_EQ(profiling_.kernels_compiled, 0);
+  EXPECT_EQ(profiling_.templates_compiled, 0);
+  EXPECT_EQ(profiling_.candidates, 4);
+  EXPECT_EQ(profiling_.winners_compiled, 1);
+  EXPECT_GT(profiling_.seconds, 0);
 }
 
 TEST_F(TemplateAutotuneTest, WhatTheCompilerRefusesLoses) {
@@ -299,9 +322,9 @@ TEST_F(TemplateAutotuneTest, GroupsOfNoRowAreToldWhatTheirKindWants) {
       "over (i0, i1, i2, i3) of (cast<f32>(x0[i0, (i1 + r0), (i2 + r1), r2]) * cast<f32>(x1[i3, r0, r1, r2]))\n";
   EXPECT_TRUE(reason("cuda:sm_90a", conv).starts_with("channels * bytes % 16")) << reason("cuda:sm_90a", conv);
   const std::string product =
-      "input x0: f16[8, 12]\ninput x1: f16[12, 16]\nsum: f32[8, 16] = sum(r0 in 12) over (i0, i1) of "
+      "input x0: f16[8, 13]\ninput x1: f16[13, 16]\nsum: f32[8, 16] = sum(r0 in 13) over (i0, i1) of "
       "(cast<f32>(x0[i0, r0]) * cast<f32>(x1[r0, i1]))\n";
-  EXPECT_TRUE(reason("cuda:sm_80", product).starts_with("lines of a * bytes % 16")) << reason("cuda:sm_80", product);
+  EXPECT_TRUE(reason("cuda:sm_80", product).starts_with("lines of a * bytes % 4")) << reason("cuda:sm_80", product);
 }
 
 // Whatever is wrong with the compiler, the others have been measured; another compilation tries again.

@@ -86,6 +86,16 @@ int nvrtcGetCUBIN(Program* program, char* cubin) {
   return 0;
 }
 
+int nvrtcGetPTXSize(Program*, size_t* size) {
+  *size = 13;
+  return 0;
+}
+
+int nvrtcGetPTX(Program*, char* ptx) {
+  std::memcpy(ptx, ".version 9.0", 13);
+  return 0;
+}
+
 int nvrtcDestroyProgram(Program** program) {
   delete *program;
   return 0;

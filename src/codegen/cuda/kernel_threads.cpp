@@ -113,6 +113,8 @@ void KernelEmitter::group_matrix(const Stmt& s) {
   }
   size_t next = places.size();
   for (const std::vector<Expr>& held : step.held) {
+    TW_CHECK(names_.buffers.at(held[0]->name).in_registers, "kernel {}: rows of {} in no lines", kernel_.name,
+             held[0]->name);
     rows.push_back(fmt::format("\"r\"({})", neighbours(held)));
     places_of_rows.push_back(fmt::format("%{}", next++));
   }

@@ -201,6 +201,43 @@ TEST(EmitCuda, AWarpGroupMultipliesWhatLiesInSharedMemory) {
   EXPECT_TRUE(holds(source.text, "__align__(1024)"));
 }
 
+// Rows as an instruction before has left them, by columns as they are in memory: a line for each step.
+TEST(EmitCuda, AWarpGroupMultipliesWhatItsRegistersHold) {
+  const std::string lanes = "for w{0} in 4 threads {{ for r{0} in 8 threads {{ for p{0} in 4 threads {{ {1} }} }} }} ";
+  std::string rows, stores;
+  for (int i = 0; i < 8; ++i) {
+    const int half = i / 4, step = i / 2 % 2, one = i % 2;
+    rows += fmt::format("a[w0, {0}, r0, {1}, p0, {2}] = A[((w0 * 16) + (r0 + {3})), ((p0 * 2) + {4})] ", half, step, one,
+                        half * 8, step * 8 + one);
+  }
+  for (int i = 0; i < 64; ++i) {
+    const int half = i / 32, eighth = i / 2 % 16, one = i % 2;
+    stores += fmt::format("Y[((w2 * 16) + (r2 + {})), ((p2 * 2) + {})] = d[w2, {}, r2, {}, {}, p2, {}] ", half * 8,
+                          eighth * 8 + one, half, eighth / 8, eighth % 8, one);
+  }
+  const auto text = [&](const std::string& column) {
+    const std::string sum = fmt::format(
+        "for h in 2 matrix {{ for n in 2 matrix {{ for e in 8 matrix {{ for c in 2 matrix {{ for s in 16 matrix {{ "
+        "d[w1, h, r1, n, e, p1, c] = fma({}, {}, d[w1, h, r1, n, e, p1, c]) }} }} }} }} }}",
+        multiplied("a[w1, h, r1, floordiv(s, 8), floordiv(floormod(s, 8), 2), floormod(s, 2)]", "f16"),
+        multiplied(fmt::format("b[n, s, ({} + ((p1 * 2) + c))]", column), "f16"));
+    return emitted(program(
+        "alloc a: f16[4, 2, 8, 2, 4, 2] register { alloc d: f32[4, 2, 8, 2, 8, 4, 2] register { " +
+            fmt::format(fmt::runtime(lanes), 0, rows) +
+            "alloc b: f16[2, 16, 64] stack { for i in 128 threads { b[floordiv(i, 64), floordiv(floormod(i, 64), 4), "
+            "ramp((floormod(i, 4) * 16), 1, 16)] = B[floordiv(floormod(i, 64), 4), ramp(((floordiv(i, 64) * 64) + "
+            "(floormod(i, 4) * 16)), 1, 16)] } " +
+            fmt::format(fmt::runtime(lanes), 1, sum) + "} " + fmt::format(fmt::runtime(lanes), 2, stores) + "} }",
+        "(A: f16[64, 16] param, B: f16[16, 128] param, Y: f32[64, 128] param written)"));
+  };
+  const CudaSource source = text("(e * 8)");
+  EXPECT_TRUE(holds(source.text, "wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16")) << source.text;
+  EXPECT_TRUE(holds(source.text, "{%64,%65,%66,%67}, %68, on, 1, 1, 1;")) << "four registers; lines are steps";
+  EXPECT_TRUE(holds(source.text, "\"l\"(tw_matrix<128>(")) << "16 lines of 128 bytes to the next 64 columns";
+  EXPECT_TRUE(holds(source.text, "\"r\"(0));")) << "nothing to add to";
+  EXPECT_THROW(text("((7 - e) * 8)"), InternalError) << "columns in another order";
+}
+
 // Two instructions of 8 steps, whose 16-byte parts hold 4 elements.
 TEST(EmitCuda, AWarpGroupMultipliesTf32) {
   const CudaSource source = emitted(group_step(32, kGroupLine, "f32"));

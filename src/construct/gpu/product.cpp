@@ -35,6 +35,15 @@ bool multiplies_padding(const te::Compute& sum) {
   return std::ranges::any_of(term->args, [&](const Expr& e) { return ranges.simplify(e).op() == Op::kFloatImm; });
 }
 
+// Whether tiles of several products of the batch pay: their columns fill no tile, and one access moves steps of one.
+bool is_packed(const MatrixProduct& p, const te::Compute& sum) {
+  constexpr int64_t kMaxColumns = 32;
+  const int64_t columns = extent_at(sum, p.columns), batch = extent_at(sum, p.batch);
+  const Expr& read = p.match.a;
+  const bool by_steps = coefficient_of(read->args.back(), p.steps.back().name) == 1;
+  return read.type().is_half() && batch > 1 && columns <= kMaxColumns && batch * columns >= kMinLines && by_steps;
+}
+
 // Whether zeros may fill up `has` lines or steps of a constant to `all`.
 bool is_little_more(int64_t all, int64_t has) { return 8 * all <= 9 * has; }
 
@@ -76,7 +85,9 @@ Result<MatrixProduct> product_of(const te::Program& program, const te::Compute& 
       return declined("which products {} sums depends on its rows or columns", sum.name());
   }
   if (p.rows.empty() || p.columns.empty()) return declined("{} has no rows or no columns of its own", sum.name());
-  if (extent_at(sum, p.rows) < kMinLines || extent_at(sum, p.columns) < kMinLines)
+  p.packs = is_packed(p, sum);
+  p.narrow = extent_at(sum, p.columns) < kMinLines;
+  if (extent_at(sum, p.rows) < kMinLines || (p.narrow && !p.packs))
     return declined("{} is no product of matrices but of vectors", sum.name());
   return p;
 }
@@ -328,6 +339,7 @@ GemmProblem problem_of(const StoredProduct& in, const GroupTask& task, const Tar
       program.find_compute(p.output)->outputs.size() == 1;  // of those that are stored in shared memory
   if (is_odd && one_output && p.rows.size() == 1 && p.columns.size() == 1) problem.odd_bytes = result.bytes();
   problem.split_k = in.split_k.count;
+  problem.packs = p.packs && problem.by_matrix && problem.split_k == 1 && !p.filter_positions;
   if (problem.split_k > 1) problem.added_bytes = result_bytes(in.rest, p, sums / problem.split_k);
   for (const Expr* read : {&p.match.a, &p.match.b}) {
     const te::Tensor& operand = program.tensor((*read)->name);

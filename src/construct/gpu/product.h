@@ -22,6 +22,8 @@ struct MatrixProduct {
   std::optional<te::Axis> filter_positions = {};
   int64_t zeros = 0;  // zero padding of K of the right operand, as stored
   int64_t halo = 0;   // rows of zeros behind each line of the last axis of rows: so many the product before it reads
+  bool packs = false;   // narrow products of a batch, the left operands' steps neighbours: tiles may have several
+  bool narrow = false;  // no product of matrices unless packed
 };
 
 /// A sum as equal parts, each of neighbours along one axis of its terms.
@@ -48,7 +50,8 @@ struct OperandAccess {
 
 int64_t extent_at(const te::Compute& c, const std::vector<size_t>& places);
 
-/// Rows are axes of A alone, columns of B alone; what both have is the batch. Declines what is no product of matrices.
+/// Rows are axes of A alone, columns of B alone; what both have is the batch. Declines what is no product of matrices,
+/// not even beside others of its batch.
 Result<MatrixProduct> product_of(const te::Program& program, const te::Compute& sum);
 
 /// Operands that are constants, stored as they are read: batch, lines, steps; steps next to each other.

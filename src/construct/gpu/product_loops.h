@@ -70,9 +70,15 @@ class ProductLoops {
   };
 
   bool by_matrix() const { return tile_.by_matrix(); }
+  Layout packed_lines() const;
   Layout sums_layout() const;
   TiledAxis split(const std::string& stage, const std::string& loop, const std::vector<Factor>& factors);
-  static void add_threads(const TiledAxis& row, const TiledAxis& column, std::vector<std::string>& order);
+  // Those of both, around which `batch` has some of products beside each other.
+  static void add_threads(const TiledAxis& batch, const TiledAxis& row, const TiledAxis& column,
+                          std::vector<std::string>& order);
+  // Splits these loops of `stage` into tiles, inside `around`, and its elements over threads as the sums lie.
+  std::vector<std::string> tile_as_sums(const std::string& stage, const TiledAxis& batch, const TiledAxis& row,
+                                        const TiledAxis& column, const std::vector<std::string>& around);
   void split_pairs(TiledAxis& column);
   std::string tile_sums();
 

@@ -53,13 +53,21 @@ bool is_packed(const Construction& c) {
 }
 
 TEST(Packed, GroupsOfFewChannelsShareTiles) {
-  const Groups all[] = {{3, 4, 4},        {8, 4, 4, 2, 1, 9, 10}, {4, 8, 8, 1, 1, 9, 10}, {6, 8, 16, 2, 0, 7, 11},
-                        {4, 16, 16},      {2, 32, 32, 2, 1, 7, 7}, {6, 2, 2},              {5, 3, 3},
-                        {4, 5, 7, 2, 1, 7, 9}, {4, 24, 20},        {2, 4, 9, 1, 0}};
+  const Groups all[] = {{3, 4, 4},
+                        {8, 4, 4, 2, 1, 9, 10},
+                        {4, 8, 8, 1, 1, 9, 10},
+                        {6, 8, 16, 2, 0, 7, 11},
+                        {4, 16, 16},
+                        {2, 32, 32, 2, 1, 7, 7},
+                        {6, 2, 2},
+                        {5, 3, 3},
+                        {4, 5, 7, 2, 1, 7, 9},
+                        {4, 24, 20},
+                        {2, 4, 9, 1, 0}};
   for (const Groups& g : all) {
     SCOPED_TRACE(fmt::format("{} groups of {} and {} channels, stride {}, padding {}", g.count, g.channels,
                              g.out_channels, g.stride, g.pad));
-    check(task_of(g, DataType::f16()), "cuda:sm_90a", "contraction", 1e-2);
+    check(task_of(g, DataType::f16()), "cuda:sm_90a", "packed", 1e-2);
     const targets::Target t = targets::find_target("cuda:sm_80");
     const std::vector<Construction> built = construct(t.families, task_of(g, DataType::f16()), t.info, nullptr);
     EXPECT_GT(std::ranges::count_if(built, is_packed), 0);
@@ -67,21 +75,19 @@ TEST(Packed, GroupsOfFewChannelsShareTiles) {
 }
 
 TEST(Packed, OtherTypes) {
-  check(task_of({4, 8, 8}, DataType::bf16()), "cuda:sm_80", "contraction", 5e-2);
+  check(task_of({4, 8, 8}, DataType::bf16()), "cuda:sm_80", "packed", 5e-2);
   const targets::Target t = targets::find_target("cuda:sm_90a");
   for (const Construction& c : construct(t.families, task_of({4, 8, 8}, DataType::f32()), t.info, nullptr))
     EXPECT_FALSE(is_packed(c));
 }
 
 // Of one channel there are no steps beside each other.
-TEST(Packed, GroupsOfOneChannelDoNot) {
-  check(task_of({16, 1, 2}, DataType::f16()), "cuda:sm_90a", "point", 1e-2);
-}
+TEST(Packed, GroupsOfOneChannelDoNot) { check(task_of({16, 1, 2}, DataType::f16()), "cuda:sm_90a", "point", 1e-2); }
 
 // No weight of one group meets numbers of another one, nor one of none.
 TEST(Packed, SpecialValuesStayInTheirGroup) {
   for (const Groups& g : {Groups{3, 4, 4}, Groups{4, 8, 8, 2}, Groups{4, 3, 5}})
-    check(task_of(g, DataType::f16()), "cuda:sm_90a", "contraction", 1e-2, Values::kSpecial);
+    check(task_of(g, DataType::f16()), "cuda:sm_90a", "packed", 1e-2, Values::kSpecial);
 }
 
 }  // namespace

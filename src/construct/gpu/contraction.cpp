@@ -82,13 +82,17 @@ std::vector<StoredProduct> sums_of(const StoredProduct& whole, const te::Program
   return sums;
 }
 
+// Whether tiles may have several products of a batch.
+enum class Packing : uint8_t { kNone, kWhereNarrow };
+
 // Tiles of all of them, best predicted first: at most half of them are split-K, the best of a kind for each count.
-std::vector<Choice> choices_of(const std::vector<StoredProduct>& sums, const GroupTask& task,
-                               const TargetInfo& target) {
+std::vector<Choice> choices_of(const std::vector<StoredProduct>& sums, const GroupTask& task, const TargetInfo& target,
+                               Packing packing) {
   constexpr size_t kMax = 12, kMaxSplit = 6;
   std::vector<Choice> all, chosen;
   for (const StoredProduct& sum : sums) {
-    const GemmProblem problem = problem_of(sum, task, target);
+    GemmProblem problem = problem_of(sum, task, target);
+    problem.packs = problem.packs && packing == Packing::kWhereNarrow;
     for (const ThreadBlockTile& tile : thread_block_tiles(problem, target))
       all.push_back({&sum, problem, tile, predicted_cycles(tile, problem, target)});
   }
@@ -102,9 +106,7 @@ std::vector<Choice> choices_of(const std::vector<StoredProduct>& sums, const Gro
   return chosen;
 }
 
-}  // namespace
-
-Result<Candidates> construct_gpu_contraction(const GroupTask& task, const TargetInfo& target) {
+Result<Candidates> construct_product(const GroupTask& task, const TargetInfo& target, Packing packing) {
   Construction base;
   const te::Program program = schedule::inline_stages(base.schedule, task.program);
   const te::Compute* found = schedule::find_contraction(program);
@@ -116,10 +118,13 @@ Result<Candidates> construct_gpu_contraction(const GroupTask& task, const Target
   }
   const Result<MatrixProduct> product = product_of(program, *found);
   if (!product.ok()) return Reason{product.reason()};
+  if (packing == Packing::kWhereNarrow && !product->packs) return declined("{} is no batch of narrow products", name);
+  if (packing == Packing::kNone && product->narrow)
+    return declined("{} is no product of matrices but of vectors", name);
   const std::vector<StoredProduct> sums =
       sums_of(stored(program, name, constant_layouts(*product, *found, task), {}), program, task, target);
   Candidates candidates;
-  for (const Choice& choice : choices_of(sums, task, target)) {
+  for (const Choice& choice : choices_of(sums, task, target, packing)) {
     const StoredProduct fitted = stored_for(choice.tile, *choice.product, program, task);
     Construction candidate = base;
     candidate.constant_layouts = fitted.layouts;
@@ -135,6 +140,16 @@ Result<Candidates> construct_gpu_contraction(const GroupTask& task, const Target
     candidates.push_back(std::move(candidate));
   }
   return candidates;
+}
+
+}  // namespace
+
+Result<Candidates> construct_gpu_contraction(const GroupTask& task, const TargetInfo& target) {
+  return construct_product(task, target, Packing::kNone);
+}
+
+Result<Candidates> construct_gpu_packed(const GroupTask& task, const TargetInfo& target) {
+  return construct_product(task, target, Packing::kWhereNarrow);
 }
 
 }  // namespace tw::construct

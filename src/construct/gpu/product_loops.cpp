@@ -86,8 +86,8 @@ Layout ProductLoops::packed_lines() const {
   return Layout().split(2, {blocks, tile_.tile_k}).reorder({1, 2, 0, 3}).fuse(2, 2);
 }
 
-// [batch, rows, columns] -> [batch, tiles, factors of rows.., tiles, factors of columns..], the batch of packed products
-// as tiles and factors, too.
+// [batch, rows, columns] -> [batch, tiles, factors of rows.., tiles, factors of columns..], the batch of packed
+// products as tiles and factors, too.
 Layout ProductLoops::sums_layout() const {
   Layout layout;
   size_t dim = first_;
@@ -205,8 +205,8 @@ ProductLoops::TiledAxis ProductLoops::split(const std::string& stage, const std:
   return tiled;
 }
 
-// Threads of the batch, of rows, of columns, and last the innermost of both: a warp's lanes, as matrix instructions deal
-// them out.
+// Threads of the batch, of rows, of columns, and last the innermost of both: a warp's lanes, as matrix instructions
+// deal them out.
 void ProductLoops::add_threads(const TiledAxis& batch, const TiledAxis& row, const TiledAxis& column,
                                std::vector<std::string>& order) {
   std::vector<std::string> lanes;
@@ -317,7 +317,8 @@ void ProductLoops::attach_columns(const std::string& stage, const std::string& l
 std::string ProductLoops::describe() const {
   return fmt::format(
       "tiles of {}{} x {} sums by {} threads, {} steps at a time, {} blocks of them under way{}{}{}{}{}{}",
-      tile_.batch.empty() ? "" : fmt::format("{} products of ", ThreadBlockTile::extent(tile_.batch)), line_extent(Side::kLeft), line_extent(Side::kRight), tile_.threads(), tile_.tile_k, tile_.stages,
+      tile_.batch.empty() ? "" : fmt::format("{} products of ", ThreadBlockTile::extent(tile_.batch)),
+      line_extent(Side::kLeft), line_extent(Side::kRight), tile_.threads(), tile_.tile_k, tile_.stages,
       tile_.multiplier == Multiplier::kWarpGroup ? ", by matrix instructions of warp groups"
       : by_matrix()                              ? ", by matrix instructions"
                                                  : "",

@@ -33,8 +33,8 @@ struct Factor {
 struct ThreadBlockTile {
   std::vector<Factor> rows, columns;
   std::vector<Factor> batch;  // products of a batch beside each other, as factors of the batch; none: one
-  int64_t tile_k = 16;  // K of a k-block
-  int64_t stages = 1;   // k-blocks in flight
+  int64_t tile_k = 16;        // K of a k-block
+  int64_t stages = 1;         // k-blocks in flight
   Multiplier multiplier = Multiplier::kThread;
   bool tma = false;               // TMA loads the operands
   int64_t row_cluster = 1;        // tiles of a cluster along rows, which share the columns' operand

@@ -18,6 +18,7 @@
 #include "core/target_features.h"
 #include "expr/affine.h"
 #include "graph/op.h"
+#include "schedule/match/row_products.h"
 #include "schedule/match/stages.h"
 #include "schedule/match/tile_chain.h"
 #include "support/join.h"
@@ -187,12 +188,15 @@ double io_bytes(const te::Program& program) {
 // what passes between them does not pass through memory then.
 RuleResult pays_as_products(const schedule::Chain& chain, const TargetInfo& target, Numbers& compared) {
   constexpr double kApartExposed = .3, kTogetherExposed = .6, kWorthIt = .875;
-  constexpr int64_t kTileRows = 64;
+  constexpr int64_t kTileRows = 64;  // of the smallest tile
+  const schedule::Contraction match = *schedule::match_contraction(*chain.program.find_compute(chain.last));
+  const int64_t rows = te::num_points(match.rows);
+  if (2 * rows <= kTileRows) return because(kChainRule, "the rows fill no more than half of a tile");
   const double rate = kMatrixProducts * (has_feature(target, "wgmma") ? 1.5 : 1);
   double apart_ns = 0, cycles = 0, bytes = 0;
   const auto add = [&](const te::Program& segment, const std::string& sum) {
-    const schedule::Contraction match = *schedule::match_contraction(*segment.find_compute(sum));
-    const double own = schedule::count_products(match), moved = io_bytes(segment);
+    const schedule::Contraction product = *schedule::match_contraction(*segment.find_compute(sum));
+    const double own = schedule::count_products(product), moved = io_bytes(segment);
     apart_ns += kernel_ns(own / rate, moved, kApartExposed, target);
     cycles += own / (cycles == 0 ? rate : kMatrixProducts), bytes += moved;
   };
@@ -206,8 +210,7 @@ RuleResult pays_as_products(const schedule::Chain& chain, const TargetInfo& targ
   add(last, chain.last);
   const auto between = static_cast<double>(schedule::bytes_between(chain, chain.program));
   // Tiles of whole rows: no split along columns or steps gives idle SMs some of their work.
-  const schedule::Contraction match = *schedule::match_contraction(*chain.program.find_compute(chain.last));
-  const int64_t tiles = ceil_div(te::num_points(match.rows), kTileRows), units = std::max(1, target.compute_units);
+  const int64_t tiles = ceil_div(rows, kTileRows), units = std::max(1, target.compute_units);
   cycles *= static_cast<double>(round_up(tiles, units)) / static_cast<double>(tiles);
   const double together_ns = kernel_ns(cycles, bytes - 2 * between, kTogetherExposed, target);
   compared = {{"apart_ns", apart_ns}, {"together_ns", together_ns}, {"between_bytes", between}};
@@ -222,12 +225,19 @@ bool is_by_thread(const te::Program& program) {
   return rows.ok() && schedule::why_not_by_thread(*rows).empty();
 }
 
+// Whether a block of a GPU computes a whole row of `program`: where rows are few, in less time than kernels that each
+// wait for the one before.
+bool is_by_block(const te::Program& program, const TargetInfo& target) {
+  schedule::Schedule inlined;
+  return schedule::match_row_products(inlined, program, target).ok();
+}
+
 // Whether `chain` in blocks that L2 holds takes less time than with all that passes between its segments in memory.
 // Where each segment costs a launch, it always does. What is compared is left in `compared`.
 RuleResult pays(const schedule::Chain& chain, const TransformContext& context, Numbers& compared) {
   const TargetInfo& target = context.target;
   if (target.kind == DeviceKind::kCuda) {
-    if (is_by_thread(chain.program)) return kChainRule;
+    if (is_by_thread(chain.program) || is_by_block(chain.program, target)) return kChainRule;
     if (const std::string reason = schedule::why_tile_declined(chain, target); !reason.empty())
       return because(kChainRule, "{}", reason);
     if (schedule::is_products(chain)) {

@@ -167,7 +167,8 @@ double LayoutCosts::dense_ns(const ConvShape& p, int in, int out) const {
     // Narrow groups share vectors of a GPU's tile, not those of a CPU.
     const int64_t vectors = target_.kind == DeviceKind::kCpu ? p.groups * ceil_div(p.out_channels, p.lanes)
                                                              : ceil_div(p.groups * p.out_channels, p.lanes);
-    const double sums = as_double(p.batch * p.points * vectors) * steps * issue_cycle_ns(target_, p.lanes) / kDenseShare;
+    const double sums =
+        as_double(p.batch * p.points * vectors) * steps * issue_cycle_ns(target_, p.lanes) / kDenseShare;
     const double from_planes = transpose_ns(p.in_bytes) * (p.short_rows ? kShortLines : 1);
     // Of an odd number of channels threads gather single elements from either order.
     if (target_.kind != DeviceKind::kCpu)

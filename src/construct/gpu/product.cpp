@@ -393,6 +393,7 @@ std::vector<SplitK> split_ks_of(const StoredProduct& whole, const GemmProblem& p
   const int64_t max =
       std::min({kMaxSplitK, problem.k / kMinPartK, kMaxTilesPerSm * std::max(1, target.compute_units) / tiles});
   std::vector<SplitK> all;
+  if (whole.program.find_compute(whole.product.match.a->name) != nullptr) return all;  // a computed operand
   for (const te::Axis& r : whole.product.steps) {
     const int64_t whole_steps = r.name == whole.product.steps.back().name ? kPartMultiple : 1;
     for (int64_t count = 2; count <= std::min(max, r.extent); ++count) {

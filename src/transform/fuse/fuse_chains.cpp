@@ -319,6 +319,17 @@ RuleResult pays(const schedule::ReducedProduct& match, const TransformContext& c
   return because(kReducedRule, "tiles of the rows of one sum leave SMs idle for longer than the traffic takes");
 }
 
+// Whether a stage of `program` is an operand of its only contraction, which has all columns in one tile.
+bool computes_operand(const te::Program& program) {
+  constexpr int64_t kMaxColumns = 256;
+  const te::Compute* sum = schedule::find_contraction(program);
+  if (sum == nullptr || schedule::match_contraction(*sum)->column.extent > kMaxColumns) return false;
+  const auto reductions = std::ranges::count_if(program.computes, &te::Compute::is_reduction);
+  return reductions == 1 && std::ranges::any_of(program.computes, [&](const te::Compute& c) {
+           return schedule::is_computed_operand(program, c);
+         });
+}
+
 class ChainFuser {
  public:
   // Of chains, which end in a contraction, or of contractions before a reduction.
@@ -360,9 +371,16 @@ class ChainFuser {
       const std::vector<int> longer = joined(std::vector{p}, chain);
       std::vector<int> best = best_chain(longer);
       if (!best.empty()) return best;
-      if (has(Role::kContraction, p) && pays_as_group(longer)) return longer;
+      if ((has(Role::kContraction, p) || may_be_operand(p, longer)) && pays_as_group(longer)) return longer;
     }
     return {};
+  }
+
+  // Whether element-wise `p` may be computed where a contraction reads it: raced, for its kernel then copies its operand
+  // by threads, not by TMA.
+  bool may_be_operand(int p, const std::vector<int>& chain) const {
+    const bool asked = last_ == Role::kContraction && context_.variant == kOperandsComputed && chain.size() == 2;
+    return asked && has(Role::kElementwise, p) && !has(Role::kReduction, p);
   }
 
   // Nodes that only `chain` reads and that compute what its first node reads. Rows that a reduction combines may leave
@@ -470,6 +488,7 @@ class ChainFuser {
       if (!match.ok()) return because(kReducedRule, "{}", match.reason());
       return is_gpu ? transform::pays(*match, context_, compared) : pays_near(*match, context_, compared);
     }
+    if (context_.variant == kOperandsComputed && computes_operand(program)) return Rule("operand");
     schedule::Schedule inlined;
     const Result<schedule::Chain> match = schedule::match_chain(schedule::inline_chain(inlined, program));
     if (!match.ok()) return because(kChainRule, "{}", match.reason());

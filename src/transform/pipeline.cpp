@@ -7,7 +7,8 @@ namespace tw::transform {
 namespace {
 
 constexpr std::string_view kLeftOut[] = {kOff}, kLeftOutOrAlways[] = {kOff, kAlways},
-                           kPadded[] = {kOff, kAlways, kPadToCacheLine}, kChains[] = {kProductsApart, kOperandsComputed};
+                           kPadded[] = {kOff, kAlways, kPadToCacheLine},
+                           kChains[] = {kProductsApart, kOperandsComputed};
 
 const GraphPass kPasses[] = {
     {"canonicalize", canonicalize, "no no-ops, no chains of reshapes or transposes", true},

@@ -47,7 +47,7 @@ te::Program halves(const Shape& x_shape, const Shape& w_shape, DataType type) {
 TEST(ConstructGpu, ProductsByMatrixInstructions) {
   for (const DataType type : {DataType::f16(), DataType::bf16()}) {
     check({merged(halves({1, 40, 48}, {1, 48, 24}, type)), {}}, "cuda:sm_90a", "contraction", 1e-2);
-    check({merged(halves({3, 17, 20}, {3, 9, 20}, type)), {"w"}}, "cuda:sm_80", "packed", 1e-2);
+    check({merged(halves({3, 17, 20}, {3, 9, 20}, type)), {"w"}}, "cuda:sm_80", "contraction", 1e-2);
   }
   const targets::Target t = targets::find_target("cuda:sm_90a");
   const Construction built =

@@ -35,13 +35,16 @@ bool multiplies_padding(const te::Compute& sum) {
   return std::ranges::any_of(term->args, [&](const Expr& e) { return ranges.simplify(e).op() == Op::kFloatImm; });
 }
 
-// Whether tiles of several products of the batch pay: their columns fill no tile, and one access moves steps of one.
+// Whether tiles of several products of the batch pay: their columns fill no tile, and their steps are beside each other
+// in the left operand's lines, as channels of groups are.
 bool is_packed(const MatrixProduct& p, const te::Compute& sum) {
   constexpr int64_t kMaxColumns = 32;
   const int64_t columns = extent_at(sum, p.columns), batch = extent_at(sum, p.batch);
   const Expr& read = p.match.a;
-  const bool by_steps = coefficient_of(read->args.back(), p.steps.back().name) == 1;
-  return read.type().is_half() && batch > 1 && columns <= kMaxColumns && batch * columns >= kMinLines && by_steps;
+  if (p.batch.empty() || !read.type().is_half()) return false;
+  const auto along = [&](const std::string& axis) { return coefficient_of(read->args.back(), axis).value_or(0); };
+  const bool beside = along(p.steps.back().name) == 1 && along(sum.axes[p.batch.back()].name) > 0;
+  return beside && batch > 1 && columns <= kMaxColumns && batch * columns >= kMinLines;
 }
 
 // Whether zeros may fill up `has` lines or steps of a constant to `all`.

@@ -22,7 +22,7 @@ struct MatrixProduct {
   std::optional<te::Axis> filter_positions = {};
   int64_t zeros = 0;    // zero padding of K of the right operand, as stored
   int64_t halo = 0;     // rows of zeros behind each line of the last axis of rows: so many the product before it reads
-  bool packs = false;   // narrow products of a batch, the left operands' steps neighbours: tiles may have several
+  bool packs = false;   // narrow products of a batch, beside each other in lines of A: tiles may have several
   bool narrow = false;  // no product of matrices unless packed
 };
 

@@ -15,7 +15,7 @@ namespace {
 constexpr int64_t kMinThreads = 128, kMaxThreads = 1024;  // of a block
 constexpr int64_t kMaxRows = 32;                          // of more, tiles of matrix instructions are full
 constexpr double kLoadBytes = 24;                         // that an SM has of L2 by threads' accesses, in a cycle
-constexpr double kStageCycles = 800;      // a stage waits for the one before it, and for its first terms
+constexpr double kStageCycles = 800;  // a stage waits for the one before it, and for its first terms
 
 // Bytes of the inputs that one row reads.
 int64_t bytes_of_row(const te::Program& program, int64_t rows) {

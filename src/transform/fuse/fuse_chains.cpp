@@ -376,8 +376,8 @@ class ChainFuser {
     return {};
   }
 
-  // Whether element-wise `p` may be computed where a contraction reads it: raced, for its kernel then copies its operand
-  // by threads, not by TMA.
+  // Whether element-wise `p` may be computed where a contraction reads it: raced, for its kernel then copies its
+  // operand by threads, not by TMA.
   bool may_be_operand(int p, const std::vector<int>& chain) const {
     const bool asked = last_ == Role::kContraction && context_.variant == kOperandsComputed && chain.size() == 2;
     return asked && has(Role::kElementwise, p) && !has(Role::kReduction, p);

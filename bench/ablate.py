@@ -40,6 +40,7 @@ GPU_MECHANISMS = {
     "computed masks": "--disable-pass compute-masks",
     "moves met": "--disable-pass scale-products --disable-pass join-batches --disable-pass move-before-norms",
     "short rows": "--disable-family thread-rows",
+    "packed products": "--disable-family packed",
     "rows reduced in tiles": "--disable-pass fuse-reductions",
     "templates": "--disable-family cutlass",
     "libraries": "--libraries none",

@@ -107,6 +107,8 @@ Result<Candidates> construct_gpu_rows(const GroupTask& task, const TargetInfo& t
 Result<Candidates> construct_gpu_sums(const GroupTask& task, const TargetInfo& target);
 /// Rows of few elements for the same devices, each by one thread (gpu/thread_rows.cpp).
 Result<Candidates> construct_thread_rows(const GroupTask& task, const TargetInfo& target);
+/// Products of few rows, one after the other, for the same devices: a block has a row (gpu/row_products.cpp).
+Result<Candidates> construct_row_products(const GroupTask& task, const TargetInfo& target);
 /// One reduction that keeps the contiguous axis, for the same devices: depthwise convolutions, poolings
 /// (gpu/columns.cpp).
 Result<Candidates> construct_gpu_columns(const GroupTask& task, const TargetInfo& target);
@@ -115,6 +117,8 @@ Result<Candidates> construct_gpu_transpose(const GroupTask& task, const TargetIn
 /// Sums of products for the same devices: tiles of sums in registers, operands through shared memory
 /// (gpu/contraction.cpp).
 Result<Candidates> construct_gpu_contraction(const GroupTask& task, const TargetInfo& target);
+/// The same of narrow products of a batch, as a convolution's groups are: also tiles of several of them.
+Result<Candidates> construct_gpu_packed(const GroupTask& task, const TargetInfo& target);
 /// Chains for the same devices: attention as one kernel (gpu/chain.cpp).
 Result<Candidates> construct_gpu_chain(const GroupTask& task, const TargetInfo& target);
 /// A contraction whose rows a reduction combines, by the tiles that compute them (gpu/reduced.cpp).

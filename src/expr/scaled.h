@@ -4,8 +4,8 @@
 
 namespace tw {
 
-/// `e` * `factor`, of f32: the factor goes into constants that are factors already, into the terms of sums and into what
-/// selects choose from, as long as nothing is computed more often. Constants stay finite.
+/// `e` * `factor`, of f32: the factor goes into constants that are factors already, into the terms of sums and into
+/// what selects choose from, as long as nothing is computed more often. Constants stay finite.
 Expr scaled(const Expr& e, double factor);
 
 }  // namespace tw

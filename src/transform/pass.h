@@ -33,9 +33,9 @@ struct TransformContext {
 };
 
 /// Variants of an autotuned pass (ADR 0020): nothing; whatever may pay; the same, with room for whole lines of memory;
-/// products one after the other left apart.
+/// products one after the other left apart; operands of products computed where these read them.
 inline constexpr std::string_view kOff = "off", kAlways = "always", kPadToCacheLine = "pad-to-cache-line",
-                                  kProductsApart = "products-apart";
+                                  kProductsApart = "products-apart", kOperandsComputed = "operands-computed";
 
 struct GraphPass {
   std::string_view name;

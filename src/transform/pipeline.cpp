@@ -7,7 +7,8 @@ namespace tw::transform {
 namespace {
 
 constexpr std::string_view kLeftOut[] = {kOff}, kLeftOutOrAlways[] = {kOff, kAlways},
-                           kPadded[] = {kOff, kAlways, kPadToCacheLine}, kApart[] = {kProductsApart};
+                           kPadded[] = {kOff, kAlways, kPadToCacheLine},
+                           kChains[] = {kProductsApart, kOperandsComputed};
 
 const GraphPass kPasses[] = {
     {"canonicalize", canonicalize, "no no-ops, no chains of reshapes or transposes", true},
@@ -36,7 +37,7 @@ const GraphPass kPasses[] = {
     {"compute-masks", compute_masks, "no select reads a constant mask that is a band of a matrix", true},
     {"fuse", fuse, "every group has one output", true},
     {"fuse-chains", fuse_chains, "rows of contractions are computed where they are read, where that is less traffic",
-     true, kApart, "chain"},
+     true, kChains, "chain"},
     {"fuse-reductions", fuse_reductions, "rows are combined in the tiles that compute them, where that is faster", true,
      kLeftOutOrAlways, "reduced"},
     {"fuse-outputs", fuse_outputs, "values leave the groups whose kernels hold them, beside their last output", true,

@@ -122,6 +122,34 @@ TEST(FuseChains, ProductsOneAfterTheOtherOnAGpu) {
   EXPECT_EQ(groups_after(parse(halves(16, 24, 8)), target), 2u) << "attention is one kernel all the same";
 }
 
+// Squeeze and excite: a block has all products of a row.
+TEST(FuseChains, ProductsOfFewRowsAreOneGroup) {
+  EXPECT_EQ(groups_after(parse(two_products(16, 672, 28, 672)), gpu()), 1u);
+  EXPECT_EQ(groups_after(parse(two_products(16, 1152, 48, 1152)), gpu()), 2u) << "more than one SM reads in time";
+  EXPECT_EQ(groups_after(parse(two_products(40, 2048, 512, 64)), gpu()), 2u);
+}
+
+std::string scaled_product(std::string_view output) {
+  return fmt::format(R"(graph g {{
+  input x : f16[6, 49, 96]
+  input s : f16[6, 1, 96]
+  input w : f16[96, 24]
+  m : f16[6, 49, 96] = mul(x, s) as m
+  y : f16[6, 49, 24] = matmul(m, w) as y
+  output {}
+}})",
+                     output);
+}
+
+TEST(FuseChains, OperandsAreComputedWhereThatIsMeasuredToBeFaster) {
+  TransformContext target = gpu();
+  EXPECT_EQ(groups_after(parse(scaled_product("y")), target), 2u);
+  target.variant = kOperandsComputed;
+  EXPECT_EQ(groups_after(parse(scaled_product("y")), target), 1u);
+  EXPECT_EQ(groups_after(parse(scaled_product("m, y")), target), 2u) << "another reader";
+  EXPECT_EQ(groups_after(parse(two_products(16384, 256, 64, 16)), target), 1u);
+}
+
 TEST(FuseChains, AttentionIsOneGroup) { EXPECT_EQ(groups_after(parse(attention({})), 512 << 10), 1u); }
 
 TEST(FuseChains, ValuesThatOthersReadStayApart) {

@@ -98,8 +98,8 @@ class KernelEmitter {
   // and from tile to tile.
   void set_up_tma(const std::vector<Stmt>& loops);
   void filled_by_tma(const Stmt& s, loop::PipelineParts parts, Then then);
-  // Whether the only warp group of a block tells TMA itself what to fetch, when it is done with a copy of the buffers: a
-  // warp more would take the registers of four.
+  // Whether the only warp group of a block tells TMA itself what to fetch, when it is done with a copy of the buffers:
+  // a warp more would take the registers of four.
   bool fetched_by_users(const std::vector<Stmt>& loops) const;
   // The turns of such a group: one of its threads fetches for the first turns, and after each for a later one.
   void turns_of_users(Ring ring, const Expr& needed, const loop::PipelineParts& parts);

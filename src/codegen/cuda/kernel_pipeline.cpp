@@ -106,8 +106,8 @@ void KernelEmitter::set_up_tma(const std::vector<Stmt>& loops) {
        reserve(2 * kBarrierBytes * s->stages));
   line("unsigned long long* const {} = {} + {};", ring.empty, ring.full, s->stages);
   shared_ += 2 * kBarrierBytes * s->stages;
-  line("if (threadIdx.x == {}) tw_barriers<{}>({}, {}, {});", users_fetch_ ? 0 : consumer_threads_, s->stages, ring.full,
-       ring.empty, tile_threads_ / kGroupThreads * kernel_.cluster);
+  line("if (threadIdx.x == {}) tw_barriers<{}>({}, {}, {});", users_fetch_ ? 0 : consumer_threads_, s->stages,
+       ring.full, ring.empty, tile_threads_ / kGroupThreads * kernel_.cluster);
   line("{}", kernel_.cluster > 1 ? "tw_cluster_arrive(), tw_cluster_wait();" : "__syncthreads();");
   tma_ring_ = ring;
 }

@@ -157,8 +157,8 @@ void KernelEmitter::find_fresh_sums(const Stmt& allocation) {
   const auto adds = [&](const Stmt& step) { return sums_of_groups({step}).contains(name); };
   bool in_loop = false;
   loop::visit(allocation->body, [&](const Stmt& s) {
-    const bool turns = s->kind == StmtKind::kIf || (s->kind == StmtKind::kFor && !loop::is_thread_loop(s) &&
-                                                    !loop::is_matrix_loop(s));
+    const bool turns =
+        s->kind == StmtKind::kIf || (s->kind == StmtKind::kFor && !loop::is_thread_loop(s) && !loop::is_matrix_loop(s));
     in_loop = in_loop || (turns && std::ranges::any_of(group_steps(s->body), adds));
   });
   if (!in_loop && std::ranges::any_of(group_steps(allocation->body), adds)) fresh_sums_.insert(name);

@@ -15,6 +15,13 @@
 namespace tw::construct {
 namespace {
 
+// Operands that are computed are so as threads copy them.
+void inline_operands(const te::Program& program, schedule::Schedule& s) {
+  for (const te::Compute& c : program.computes) {
+    if (schedule::is_computed_operand(program, c)) s.inline_stage(c.name());
+  }
+}
+
 // Results are stored in shared memory until all of a tile are there. Then warps store lines of them: threads that hold
 // sums would each store single elements, of many lines at a time, where lines begin between words.
 void schedule_kept(const StoredProduct& in, const ThreadBlockTile& tile, const TargetInfo& target, Construction& out) {
@@ -29,6 +36,7 @@ void schedule_kept(const StoredProduct& in, const ThreadBlockTile& tile, const T
   s.cache_write(root);
   ProductLoops loops(program, product, tile, target, s);
   loops.make_matrices();
+  inline_operands(program, s);
   const std::vector<std::string> tiles = loops.tile_lines(root);
   s.parallel(root, tiles);
   s.compute_at(kept, root, tiles.back(), loop::Scope::kStack, kBankBytes / tile.kept_bytes);
@@ -45,6 +53,7 @@ void schedule_product(const StoredProduct& in, const ThreadBlockTile& tile, cons
   schedule::Schedule& s = out.schedule;
   ProductLoops loops(in.program, p, tile, target, s);
   loops.make_matrices();
+  inline_operands(in.program, s);
   const std::vector<std::string> tiles = loops.tile_output();
   std::vector<int64_t> factors = {tile.row_cluster * tile.column_cluster};
   if (tile.persistent_blocks > 0) factors.insert(factors.end(), {tile.persistent_blocks, tile.together});
@@ -82,13 +91,17 @@ std::vector<StoredProduct> sums_of(const StoredProduct& whole, const te::Program
   return sums;
 }
 
+// Whether tiles may have several products of a batch.
+enum class Packing : uint8_t { kNone, kWhereNarrow };
+
 // Tiles of all of them, best predicted first: at most half of them are split-K, the best of a kind for each count.
-std::vector<Choice> choices_of(const std::vector<StoredProduct>& sums, const GroupTask& task,
-                               const TargetInfo& target) {
+std::vector<Choice> choices_of(const std::vector<StoredProduct>& sums, const GroupTask& task, const TargetInfo& target,
+                               Packing packing) {
   constexpr size_t kMax = 12, kMaxSplit = 6;
   std::vector<Choice> all, chosen;
   for (const StoredProduct& sum : sums) {
-    const GemmProblem problem = problem_of(sum, task, target);
+    GemmProblem problem = problem_of(sum, task, target);
+    problem.packs = problem.packs && packing == Packing::kWhereNarrow;
     for (const ThreadBlockTile& tile : thread_block_tiles(problem, target))
       all.push_back({&sum, problem, tile, predicted_cycles(tile, problem, target)});
   }
@@ -102,24 +115,29 @@ std::vector<Choice> choices_of(const std::vector<StoredProduct>& sums, const Gro
   return chosen;
 }
 
-}  // namespace
-
-Result<Candidates> construct_gpu_contraction(const GroupTask& task, const TargetInfo& target) {
+Result<Candidates> construct_product(const GroupTask& task, const TargetInfo& target, Packing packing) {
   Construction base;
-  const te::Program program = schedule::inline_stages(base.schedule, task.program);
+  const te::Program program = schedule::inline_stages(base.schedule, task.program, [&](const te::Compute& c) {
+    return schedule::is_computed_operand(task.program, c);
+  });
   const te::Compute* found = schedule::find_contraction(program);
   if (found == nullptr) return declined("no sum of products");
   const std::string name = found->name();
   if (schedule::has_empty_axis(*found)) return declined("{} has an axis of extent 0", name);
   for (const te::Compute& c : program.computes) {
-    if (c.name() != name && !te::depends_on(program, c, name)) return declined("{} comes before {}", c.name(), name);
+    const bool is_operand = schedule::is_computed_operand(program, c);
+    if (c.name() != name && !is_operand && !te::depends_on(program, c, name))
+      return declined("{} comes before {}", c.name(), name);
   }
   const Result<MatrixProduct> product = product_of(program, *found);
   if (!product.ok()) return Reason{product.reason()};
+  if (packing == Packing::kWhereNarrow && !product->packs) return declined("{} is no batch of narrow products", name);
+  if (packing == Packing::kNone && product->narrow)
+    return declined("{} is no product of matrices but of vectors", name);
   const std::vector<StoredProduct> sums =
       sums_of(stored(program, name, constant_layouts(*product, *found, task), {}), program, task, target);
   Candidates candidates;
-  for (const Choice& choice : choices_of(sums, task, target)) {
+  for (const Choice& choice : choices_of(sums, task, target, packing)) {
     const StoredProduct fitted = stored_for(choice.tile, *choice.product, program, task);
     Construction candidate = base;
     candidate.constant_layouts = fitted.layouts;
@@ -135,6 +153,16 @@ Result<Candidates> construct_gpu_contraction(const GroupTask& task, const Target
     candidates.push_back(std::move(candidate));
   }
   return candidates;
+}
+
+}  // namespace
+
+Result<Candidates> construct_gpu_contraction(const GroupTask& task, const TargetInfo& target) {
+  return construct_product(task, target, Packing::kNone);
+}
+
+Result<Candidates> construct_gpu_packed(const GroupTask& task, const TargetInfo& target) {
+  return construct_product(task, target, Packing::kWhereNarrow);
 }
 
 }  // namespace tw::construct

@@ -36,6 +36,18 @@ bool multiplies_padding(const te::Compute& sum) {
   return std::ranges::any_of(term->args, [&](const Expr& e) { return ranges.simplify(e).op() == Op::kFloatImm; });
 }
 
+// Whether tiles of several products of the batch pay: their columns fill no tile, and their steps are beside each other
+// in the left operand's lines, as channels of groups are.
+bool is_packed(const MatrixProduct& p, const te::Compute& sum) {
+  constexpr int64_t kMaxColumns = 32;
+  const int64_t columns = extent_at(sum, p.columns), batch = extent_at(sum, p.batch);
+  const Expr& read = p.match.a;
+  if (p.batch.empty() || !read.type().is_half()) return false;
+  const auto along = [&](const std::string& axis) { return coefficient_of(read->args.back(), axis).value_or(0); };
+  const bool beside = along(p.steps.back().name) == 1 && along(sum.axes[p.batch.back()].name) > 0;
+  return beside && batch > 1 && columns <= kMaxColumns && batch * columns >= kMinLines;
+}
+
 // Whether zeros may fill up `has` lines or steps of a constant to `all`.
 bool is_little_more(int64_t all, int64_t has) { return 8 * all <= 9 * has; }
 
@@ -77,7 +89,9 @@ Result<MatrixProduct> product_of(const te::Program& program, const te::Compute& 
       return declined("which products {} sums depends on its rows or columns", sum.name());
   }
   if (p.rows.empty() || p.columns.empty()) return declined("{} has no rows or no columns of its own", sum.name());
-  if (extent_at(sum, p.rows) < min_rows || extent_at(sum, p.columns) < kMinLines)
+  p.packs = is_packed(p, sum);
+  p.narrow = extent_at(sum, p.columns) < kMinLines;
+  if (extent_at(sum, p.rows) < min_rows || (p.narrow && !p.packs))
     return declined("{} is no product of matrices but of vectors", sum.name());
   return p;
 }
@@ -335,6 +349,7 @@ GemmProblem problem_of(const StoredProduct& in, const GroupTask& task, const Tar
       program.find_compute(p.output)->outputs.size() == 1;  // of those that are stored in shared memory
   if (is_odd && one_output && p.rows.size() == 1 && p.columns.size() == 1) problem.odd_bytes = result.bytes();
   problem.split_k = in.split_k.count;
+  problem.packs = p.packs && problem.by_matrix && problem.split_k == 1 && !p.filter_positions;
   if (problem.split_k > 1) problem.added_bytes = result_bytes(in.rest, p, sums / problem.split_k);
   for (const Expr* read : {&p.match.a, &p.match.b}) {
     const te::Tensor& operand = program.tensor((*read)->name);
@@ -388,6 +403,7 @@ std::vector<SplitK> split_ks_of(const StoredProduct& whole, const GemmProblem& p
   const int64_t max =
       std::min({kMaxSplitK, problem.k / kMinPartK, kMaxTilesPerSm * std::max(1, target.compute_units) / tiles});
   std::vector<SplitK> all;
+  if (whole.program.find_compute(whole.product.match.a->name) != nullptr) return all;  // a computed operand
   for (const te::Axis& r : whole.product.steps) {
     const int64_t whole_steps = r.name == whole.product.steps.back().name ? kPartMultiple : 1;
     for (int64_t count = 2; count <= std::min(max, r.extent); ++count) {

@@ -20,8 +20,10 @@ struct MatrixProduct {
   std::vector<te::Axis> steps;
   // Of a window along the last axis of rows: a k-block of rows serves all of them.
   std::optional<te::Axis> filter_positions = {};
-  int64_t zeros = 0;  // zero padding of K of the right operand, as stored
-  int64_t halo = 0;   // rows of zeros behind each line of the last axis of rows: so many the product before it reads
+  int64_t zeros = 0;    // zero padding of K of the right operand, as stored
+  int64_t halo = 0;     // rows of zeros behind each line of the last axis of rows: so many the product before it reads
+  bool packs = false;   // narrow products of a batch, beside each other in lines of A: tiles may have several
+  bool narrow = false;  // no product of matrices unless packed
 };
 
 /// A sum as equal parts, each of neighbours along one axis of its terms.
@@ -48,9 +50,9 @@ struct OperandAccess {
 
 int64_t extent_at(const te::Compute& c, const std::vector<size_t>& places);
 
-/// Rows are axes of A alone, columns of B alone; what both have is the batch. Declines what is no product of matrices:
-/// of fewer columns than pay for sharing an operand, or fewer rows. Two rows of 16 bits are enough to bring the
-/// columns' operand once for both.
+/// Rows are axes of A alone, columns of B alone; what both have is the batch. Declines what is no product of matrices,
+/// not even beside others of its batch: of fewer columns than pay for sharing an operand, or fewer rows. Two rows of 16
+/// bits are enough to bring the columns' operand once for both.
 Result<MatrixProduct> product_of(const te::Program& program, const te::Compute& sum);
 /// The same of `min_rows` or more.
 Result<MatrixProduct> product_of(const te::Program& program, const te::Compute& sum, int64_t min_rows);

@@ -67,6 +67,7 @@ void ProductLoops::make_matrices() {
   Layout right = interleaved_columns(tile_, static_cast<int>(column), column + 2, columns);
   if (tile_.columns_stay) right = blocks_first(std::move(right), column + 1, te::num_points(p_.steps), tile_.tile_k);
   s_.layout(operand(Side::kRight), right);
+  if (!tile_.batch.empty()) s_.layout(operand(Side::kLeft), packed_lines());
   s_.layout(sums(), sums_layout());
   inline_epilogue();
 }
@@ -114,10 +115,23 @@ std::vector<int64_t> ProductLoops::step_extents() const {
   return {tile_.tile_k / block, block / kMatrixSteps, kMatrixSteps};
 }
 
-// [batch, rows, columns] -> [batch, tiles, factors of rows.., tiles, factors of columns..].
+// [batch, row, step] -> [row, k-blocks, steps of one of each product]: products beside each other have one line.
+Layout ProductLoops::packed_lines() const {
+  const int64_t blocks = ceil_div(te::num_points(p_.steps), tile_.tile_k);
+  return Layout().split(2, {blocks, tile_.tile_k}).reorder({1, 2, 0, 3}).fuse(2, 2);
+}
+
+// [batch, rows, columns] -> [batch, tiles, factors of rows.., tiles, factors of columns..], the batch of packed
+// products as tiles and factors, too.
 Layout ProductLoops::sums_layout() const {
   Layout layout;
   size_t dim = first_;
+  if (!tile_.batch.empty()) {
+    std::vector<int64_t> extents = {extent_at(sum_, p_.batch) / ThreadBlockTile::extent(tile_.batch)};
+    for (const Factor& f : tile_.batch) extents.push_back(f.extent);
+    layout = layout.split(0, extents);
+    dim = extents.size();
+  }
   for (const Side side : {Side::kLeft, Side::kRight}) {
     const bool left = side == Side::kLeft;
     const std::vector<Factor>& factors = left ? tile_.rows : tile_.columns;
@@ -154,8 +168,15 @@ std::vector<std::string> ProductLoops::tile_output() {
   }
   s_.reorder(y.name(), joined(batch, rows, columns));
   std::vector<std::string> tiles;
+  TiledAxis packed;
   if (!batch.empty()) tiles.push_back(fused(y.name(), batch));
-  const std::vector<std::string> both = tile_as_sums(y.name(), fused(y.name(), rows), fused(y.name(), columns), tiles);
+  if (!tile_.batch.empty()) {
+    packed = split(y.name(), tiles.front(), tile_.batch);
+    tiles.front() = packed.tile;
+  }
+  const TiledAxis row = split(y.name(), fused(y.name(), rows), tile_.rows);
+  const TiledAxis column = split(y.name(), fused(y.name(), columns), tile_.columns);
+  const std::vector<std::string> both = tile_as_sums(y.name(), packed, row, column, tiles);
   tiles.insert(tiles.end(), both.begin(), both.end());
   return tiles;
 }
@@ -163,20 +184,25 @@ std::vector<std::string> ProductLoops::tile_output() {
 std::vector<std::string> ProductLoops::tile_as_sums(const std::string& stage, const std::string& rows,
                                                     const std::string& columns,
                                                     const std::vector<std::string>& around) {
-  const TiledAxis row = split(stage, rows, tile_.rows), column = split(stage, columns, tile_.columns);
+  return tile_as_sums(stage, {}, split(stage, rows, tile_.rows), split(stage, columns, tile_.columns), around);
+}
+
+std::vector<std::string> ProductLoops::tile_as_sums(const std::string& stage, const TiledAxis& batch,
+                                                    const TiledAxis& row, const TiledAxis& column,
+                                                    const std::vector<std::string>& around) {
   // Neighbours of a cluster share the columns or the rows.
   const bool columns_first = tile_.row_cluster > 1;
   const std::vector<std::string> tiles = {columns_first ? column.tile : row.tile,
                                           columns_first ? row.tile : column.tile};
   std::vector<std::string> order = joined(around, tiles);
-  add_threads(row, column, order);
-  for (const TiledAxis* tiled : {&row, &column}) {
+  add_threads(batch, row, column, order);
+  for (const TiledAxis* tiled : {&batch, &row, &column}) {
     for (const auto& [loop, kind] : tiled->factors) {
       if (kind != FactorKind::kThreads) order.push_back(loop);
     }
   }
   s_.reorder(stage, order);
-  for (const TiledAxis* tiled : {&row, &column}) {
+  for (const TiledAxis* tiled : {&batch, &row, &column}) {
     for (const auto& [loop, kind] : tiled->factors) {
       const bool vector = kind == FactorKind::kVector || kind == FactorKind::kMatrixVector;
       kind == FactorKind::kThreads ? s_.threads(stage, loop)
@@ -214,10 +240,14 @@ ProductLoops::TiledAxis ProductLoops::split(const std::string& stage, const std:
   return tiled;
 }
 
-// Threads of rows, then of columns, and last the innermost of both: a warp's lanes, as matrix instructions deal them
-// out.
-void ProductLoops::add_threads(const TiledAxis& row, const TiledAxis& column, std::vector<std::string>& order) {
+// Threads of the batch, of rows, of columns, and last the innermost of both: a warp's lanes, as matrix instructions
+// deal them out.
+void ProductLoops::add_threads(const TiledAxis& batch, const TiledAxis& row, const TiledAxis& column,
+                               std::vector<std::string>& order) {
   std::vector<std::string> lanes;
+  for (const auto& [loop, kind] : batch.factors) {
+    if (kind == FactorKind::kThreads) order.push_back(loop);
+  }
   for (const TiledAxis* tiled : {&row, &column}) {
     std::vector<std::string> loops;
     for (const auto& [loop, kind] : tiled->factors) {
@@ -241,12 +271,13 @@ void ProductLoops::split_pairs(TiledAxis& column) {
 
 // The loops of the sums, whose axes are those of sums_layout(). Returns the loop of k-blocks.
 std::string ProductLoops::tile_sums() {
-  size_t dim = first_;
+  size_t dim = tile_.batch.empty() ? first_ : 0;
   const auto tiled_axis = [&](const std::vector<Factor>& factors) {
     TiledAxis tiled{axis(dim++), {}};
     for (const Factor& f : factors) tiled.factors.emplace_back(axis(dim++), f.kind);
     return tiled;
   };
+  const TiledAxis batch = tile_.batch.empty() ? TiledAxis{axis(0), {}} : tiled_axis(tile_.batch);
   const TiledAxis row = tiled_axis(tile_.rows);
   TiledAxis column = tiled_axis(tile_.columns);
   if (by_matrix()) split_pairs(column);
@@ -255,15 +286,15 @@ std::string ProductLoops::tile_sums() {
   std::vector<std::string> steps, order;  // those inside threads; the last one is a matrix instruction's
   for (size_t i = 1; i <= extents.size(); ++i) steps.push_back(fmt::format("r0.{}", i));
 
-  if (first_ == 1) order.push_back(axis(0));
+  if (first_ == 1) order.push_back(batch.tile);
   order.insert(order.end(), {row.tile, column.tile, "r0.0"});
-  add_threads(row, column, order);
+  add_threads(batch, row, column, order);
   if (p_.filter_positions) order.emplace_back("r1");
   const auto outside = steps.end() - (by_matrix() ? 1 : 0);
   order.insert(order.end(), steps.begin(), outside);
   std::vector<std::string> matrix;
-  const std::array<const TiledAxis*, 2> both = {&row, &column};
-  for (const TiledAxis* tiled : both) {
+  const std::array<const TiledAxis*, 3> all = {&batch, &row, &column};
+  for (const TiledAxis* tiled : all) {
     for (const auto& [loop, kind] : tiled->factors) {
       if (kind == FactorKind::kMatrix || kind == FactorKind::kMatrixVector) matrix.push_back(loop);
       if (kind == FactorKind::kUnrolled || kind == FactorKind::kVector) order.push_back(loop);
@@ -272,7 +303,7 @@ std::string ProductLoops::tile_sums() {
   order.insert(order.end(), matrix.begin(), matrix.end());
   order.insert(order.end(), outside, steps.end());
   s_.reorder(sums(), order);
-  for (const TiledAxis* tiled : both) {
+  for (const TiledAxis* tiled : all) {
     for (const auto& [loop, kind] : tiled->factors) {
       if (kind == FactorKind::kThreads) s_.threads(sums(), loop);
       if (kind == FactorKind::kUnrolled) s_.unroll(sums(), loop);
@@ -371,7 +402,8 @@ void ProductLoops::fetch_blocks(Side side, const std::string& stage, const std::
 
 std::string ProductLoops::describe() const {
   return fmt::format(
-      "tiles of {} x {} sums by {} threads, {} steps at a time, {} blocks of them under way{}{}{}{}{}{}",
+      "tiles of {}{} x {} sums by {} threads, {} steps at a time, {} blocks of them under way{}{}{}{}{}{}",
+      tile_.batch.empty() ? "" : fmt::format("{} products of ", ThreadBlockTile::extent(tile_.batch)),
       line_extent(Side::kLeft), line_extent(Side::kRight), tile_.threads(), tile_.tile_k, tile_.stages,
       tile_.multiplier == Multiplier::kWarpGroup ? ", by matrix instructions of warp groups"
       : by_matrix()                              ? ", by matrix instructions"
@@ -398,8 +430,11 @@ void ProductLoops::attach_operand(Side side, const std::string& stage, const std
   const int64_t bytes = read(side).type().bytes();
   s_.compute_at(copy, stage, loop, loop::Scope::kStack, tile_.line_pad_bytes(bytes) / bytes);
   const bool steps_last = (side == Side::kLeft ? left_ : right_) == Lines::kBehindEachOther;
-  std::string fast = axis(first_ + (by.by_steps == steps_last ? 1 : 0));
-  const std::string slow = axis(first_ + (by.by_steps == steps_last ? 0 : 1));
+  const int64_t packed = ThreadBlockTile::extent(tile_.batch);
+  // Of packed products the left one has lines of all of them (packed_lines), the right one lines of each.
+  const bool packed_line = packed > 1 && side == Side::kLeft;
+  std::string fast = packed_line ? axis(2) : axis(first_ + (by.by_steps == steps_last ? 1 : 0));
+  const std::string slow = packed_line ? axis(0) : axis(first_ + (by.by_steps == steps_last ? 0 : 1));
   std::string lane;
   if (by.lanes > 1) {
     s_.split(copy, fast, {by.lanes});
@@ -407,12 +442,15 @@ void ProductLoops::attach_operand(Side side, const std::string& stage, const std
     fast += ".0";
   }
   std::vector<std::string> order = {slow, fast};
-  if (!lane.empty()) order.push_back(lane);
-  s_.reorder(copy, order).fuse(copy, {slow, fast});
-  const std::string all = dollared({slow, fast});
+  if (packed > 1 && !packed_line) order.insert(order.begin(), axis(0));
+  const std::string all = dollared(order);
+  std::vector<std::string> loops = order;
+  if (packed_line) loops.insert(loops.begin(), axis(1));  // one k-block
+  if (!lane.empty()) loops.push_back(lane);
+  s_.reorder(copy, loops).fuse(copy, order);
   s_.split(copy, all, {tile_.threads()}).reorder(copy, {all + ".1", all + ".0"});
   s_.threads(copy, all + ".1");
-  const int64_t turns = ceil_div(line_extent(side) * steps / by.lanes, tile_.threads());
+  const int64_t turns = ceil_div(packed * line_extent(side) * steps / by.lanes, tile_.threads());
   if (turns <= kMaxUnrolled) s_.unroll(copy, all + ".0");
   if (!lane.empty()) s_.vectorize(copy, lane);
 }

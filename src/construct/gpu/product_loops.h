@@ -75,6 +75,7 @@ class ProductLoops {
   };
 
   bool by_matrix() const { return tile_.by_matrix(); }
+  Layout packed_lines() const;
   Layout sums_layout() const;
   TiledAxis split(const std::string& stage, const std::string& loop, const std::vector<Factor>& factors);
   Lines& lines(Side side) { return side == Side::kLeft ? left_ : right_; }
@@ -82,7 +83,12 @@ class ProductLoops {
   int64_t block_elements(Side side) const;
   // How the sums' loop of steps is split: blocks of what lies in a line, where operands are stored so.
   std::vector<int64_t> step_extents() const;
-  static void add_threads(const TiledAxis& row, const TiledAxis& column, std::vector<std::string>& order);
+  // Those of both, around which `batch` has some of products beside each other.
+  static void add_threads(const TiledAxis& batch, const TiledAxis& row, const TiledAxis& column,
+                          std::vector<std::string>& order);
+  // Splits these loops of `stage` into tiles, inside `around`, and its elements over threads as the sums lie.
+  std::vector<std::string> tile_as_sums(const std::string& stage, const TiledAxis& batch, const TiledAxis& row,
+                                        const TiledAxis& column, const std::vector<std::string>& around);
   void split_pairs(TiledAxis& column);
   std::string tile_sums();
 

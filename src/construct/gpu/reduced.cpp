@@ -39,7 +39,7 @@ class ReducedKernel {
     const te::Program product = schedule::segment_program(program_, segment);
     const te::Compute& sum = *product.find_compute(segment.sum);
     const Result<MatrixProduct> roles = product_of(product, sum);
-    if (!roles.ok()) return;
+    if (!roles.ok() || roles->narrow) return;
     StoredProduct in = stored(product, segment.sum, constant_layouts(*roles, sum, task), {});
     MatrixProduct& p = in.product;
     p.rows = match_.rows, p.batch.clear();

@@ -266,7 +266,7 @@ void add_resident(const Chain& chain, const GroupTask& task, const Construction&
   const std::string& sum = chain.segments[0].sum;
   const te::Compute& c = *program.find_compute(sum);
   const Result<MatrixProduct> product = product_of(program, c);
-  if (!product.ok()) return;
+  if (!product.ok() || product->narrow) return;
   const StoredProduct whole = stored(program, sum, constant_layouts(*product, c, task), {});
   add_tiles(chain, whole, task, base, target, candidates);
   const std::optional<StoredProduct> shared = with_filter_positions(whole, program, task, target);

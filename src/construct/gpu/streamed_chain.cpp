@@ -82,8 +82,8 @@ class StreamedChain {
 
   double predicted_ns() const {
     const int64_t tiles = scores_.batch * ceil_div(scores_.m, tile_rows());
-    const int64_t at_once = std::max<int64_t>(
-        1, std::min(target_.levels.front().capacity_bytes / shared_bytes(), blocks_by_registers()));
+    const int64_t at_once =
+        std::max<int64_t>(1, std::min(target_.levels.front().capacity_bytes / shared_bytes(), blocks_by_registers()));
     const auto waves = static_cast<double>(ceil_div(tiles, target_.compute_units * at_once));
     const auto together = static_cast<double>(std::min(at_once, ceil_div(tiles, target_.compute_units)));
     const auto elements = static_cast<double>(tile_rows() * shape_.keys);

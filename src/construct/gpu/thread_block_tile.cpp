@@ -61,6 +61,13 @@ struct ThreadTile {
 constexpr std::array<ThreadTile, 5> kThreadTiles = {
     {{16, 16, 8, 2}, {16, 16, 4, 1}, {8, 16, 4, 1}, {8, 8, 4, 1}, {8, 8, 2, 1}}};
 
+// Narrow products of a batch beside each other: warps of rows and of the batch, instructions of a warp along rows.
+struct PackedTile {
+  int64_t row_warps, batch_warps, rows;
+};
+constexpr std::array<PackedTile, 7> kPackedTiles = {
+    {{4, 1, 1}, {4, 1, 2}, {8, 1, 1}, {2, 2, 1}, {2, 2, 2}, {4, 2, 1}, {4, 2, 2}}};
+
 // The columns of `eighths` instructions: each leaves pairs of columns with its threads, and the pairs that a thread has
 // of several instructions are neighbours, up to `neighbours` columns.
 void add_columns(int64_t eighths, FactorKind kind, int64_t neighbours, std::vector<Factor>& columns) {
@@ -141,12 +148,24 @@ ThreadBlockTile tile_of(const ThreadTile& t) {
   return tile;
 }
 
-int64_t sums_of_thread(const ThreadBlockTile& tile) {
-  return ThreadBlockTile::extent(tile.rows) * ThreadBlockTile::extent(tile.columns) / tile.threads();
+int64_t sums_of_thread(const ThreadBlockTile& tile) { return tile.num_sums() / tile.threads(); }
+
+// Tiles of several products: of all columns, that threads hold up to 64 sums each.
+void add_packed(const GemmProblem& problem, std::vector<ThreadBlockTile>& tiles) {
+  constexpr int64_t kMaxColumns = 128, kMaxSums = 64;
+  const int64_t columns = ceil_div(problem.n, kInstructionColumns);
+  for (int64_t count = 2; count * columns * kInstructionColumns <= kMaxColumns; ++count) {
+    if (problem.batch % count != 0) continue;
+    for (const PackedTile& t : kPackedTiles) {
+      ThreadBlockTile tile = tile_of(WarpTile{t.row_warps, 1, t.rows, columns}, problem.neighbours);
+      tile.batch = {{t.batch_warps, FactorKind::kThreads}, {count / t.batch_warps, FactorKind::kUnrolled}};
+      if (count % t.batch_warps == 0 && sums_of_thread(tile) <= kMaxSums) tiles.push_back(std::move(tile));
+    }
+  }
 }
 
 int64_t tiles_of(const ThreadBlockTile& tile, const GemmProblem& p) {
-  return p.batch * ceil_div(p.m, ThreadBlockTile::extent(tile.rows)) *
+  return p.batch / ThreadBlockTile::extent(tile.batch) * ceil_div(p.m, ThreadBlockTile::extent(tile.rows)) *
          ceil_div(p.n, ThreadBlockTile::extent(tile.columns));
 }
 
@@ -237,7 +256,7 @@ int64_t ThreadBlockTile::extent(const std::vector<Factor>& factors) {
 
 int64_t ThreadBlockTile::threads() const {
   int64_t all = 1;
-  for (const auto* factors : {&rows, &columns}) {
+  for (const auto* factors : {&batch, &rows, &columns}) {
     for (const Factor& f : *factors) all *= f.kind == FactorKind::kThreads ? f.extent : 1;
   }
   return all;
@@ -253,7 +272,9 @@ int64_t ThreadBlockTile::line_pad_bytes(int64_t bytes) const {
 int64_t ThreadBlockTile::shared_bytes(int64_t bytes) const {
   int64_t lines = extent(rows) + ceil_div(halo, kLinesTogether) * kLinesTogether;
   lines += columns_stay ? 0 : extent(columns) * filter_positions;
-  const int64_t pad = line_pad_bytes(bytes);
+  const int64_t pad = line_pad_bytes(bytes), products = extent(batch);
+  if (products > 1)
+    return extent(rows) * (products * tile_k * bytes + pad) + products * extent(columns) * (tile_k * bytes + pad);
   return by_matrix() ? lines * (tile_k * bytes + pad) : tile_k * (lines * bytes + 2 * pad);
 }
 
@@ -272,11 +293,12 @@ double products_a_cycle(Multiplier m, int64_t bytes) {
 double shared_reads(const ThreadBlockTile& tile, const GemmProblem& p) {
   constexpr int64_t kGroupRows = 64;
   const int64_t rows = ThreadBlockTile::extent(tile.rows), columns = ThreadBlockTile::extent(tile.columns);
+  const int64_t products = ThreadBlockTile::extent(tile.batch);
   if (tile.multiplier == Multiplier::kThread) return static_cast<double>((rows + columns) * p.bytes);
   if (tile.multiplier == Multiplier::kWarpGroup)
     return static_cast<double>((rows + columns * rows / kGroupRows) * p.bytes);
   const int64_t row_warps = tile.rows.front().extent, column_warps = tile.columns.front().extent;
-  return static_cast<double>((rows * column_warps + columns * row_warps) * p.bytes);
+  return static_cast<double>(products * (rows * column_warps + columns * row_warps) * p.bytes);
 }
 
 // How many tiles one SM runs at once, so that one computes while another loads or stores.
@@ -319,20 +341,20 @@ double walking_cycles(const ThreadBlockTile& tile, int64_t tiles, double product
 
 double predicted_cycles(const ThreadBlockTile& tile, const GemmProblem& p, const TargetInfo& target) {
   const int64_t rows = ThreadBlockTile::extent(tile.rows), columns = ThreadBlockTile::extent(tile.columns);
-  const int64_t tiles = tiles_of(tile, p);
+  const int64_t tiles = tiles_of(tile, p), packed = ThreadBlockTile::extent(tile.batch);
   const auto steps = static_cast<double>(ceil_div(p.k, tile.tile_k) * tile.tile_k);
   const double products =
-      static_cast<double>(rows * columns * p.filter_positions) / products_a_cycle(tile.multiplier, p.bytes);
+      static_cast<double>(tile.num_sums() * p.filter_positions) / products_a_cycle(tile.multiplier, p.bytes);
   const int64_t lines =
       (rows + p.halo) / tile.column_cluster + (tile.columns_stay ? 0 : columns * p.filter_positions / tile.row_cluster);
-  const double loads = static_cast<double>(lines * p.bytes) / kLoadBytes;
+  const double loads = static_cast<double>(packed * lines * p.bytes) / kLoadBytes;
   const double shared = static_cast<double>(p.filter_positions) * shared_reads(tile, p) / kSharedBytes;
   const double longest = std::max({products, loads, shared});
   const auto cluster = static_cast<double>(tile.row_cluster * tile.column_cluster);
   const double waits = kPairCycles * std::log2(cluster) / static_cast<double>(tile.tile_k);
   const double a_step = waits + longest + kExposed * (products + loads + shared - longest);
   const double scattered = p.odd_bytes > 0 && tile.kept_bytes == 0 ? kScattered : 1;
-  const double results = scattered * static_cast<double>(rows * columns * p.result_bytes) / result_rate(p, target);
+  const double results = scattered * static_cast<double>(tile.num_sums() * p.result_bytes) / result_rate(p, target);
   const int64_t sms = std::max(1, target.compute_units);
   // The tiles of an SM share its throughput; each has what it takes to enter and to leave to itself.
   const int64_t at_once = std::min(tiles_at_once(tile, p, target), ceil_div(tiles, sms));
@@ -356,6 +378,7 @@ std::vector<ThreadBlockTile> thread_block_tiles(const GemmProblem& problem, cons
     }
     if (problem.filter_positions == 1) {
       for (const WarpTile& w : kWarpTiles) tiles.push_back(tile_of(w, problem.neighbours));
+      if (problem.packs && problem.kept_bytes == 0) add_packed(problem, tiles);
     }
   } else {
     for (const ThreadTile& t : kThreadTiles) tiles.push_back(tile_of(t));
@@ -366,7 +389,7 @@ std::vector<ThreadBlockTile> thread_block_tiles(const GemmProblem& problem, cons
     const int64_t rows = ThreadBlockTile::extent(tile.rows);
     if (problem.kept_bytes > 0 && (rows < problem.m || rows >= 2 * problem.m)) continue;
     tile.tile_k = tile_k_of(problem, tile);
-    const bool alone = tile.row_cluster * tile.column_cluster * tile.filter_positions == 1;
+    const bool alone = tile.row_cluster * tile.column_cluster * tile.filter_positions == 1 && tile.batch.empty();
     std::vector<int64_t> ways = {problem.kept_bytes};
     if (alone && problem.kept_bytes == 0 && problem.odd_bytes > 0) ways.push_back(problem.odd_bytes);
     for (const int64_t kept : ways) {

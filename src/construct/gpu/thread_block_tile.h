@@ -33,8 +33,9 @@ struct Factor {
 /// A tile of sums: its rows and columns as factors, outermost first.
 struct ThreadBlockTile {
   std::vector<Factor> rows, columns;
-  int64_t tile_k = 16;  // K of a k-block
-  int64_t stages = 1;   // k-blocks in flight
+  std::vector<Factor> batch;  // products of a batch beside each other, as factors of the batch; none: one
+  int64_t tile_k = 16;        // K of a k-block
+  int64_t stages = 1;         // k-blocks in flight
   Multiplier multiplier = Multiplier::kThread;
   bool tma = false;               // TMA loads the operands
   int64_t row_cluster = 1;        // tiles of a cluster along rows, which share the columns' operand
@@ -47,6 +48,8 @@ struct ThreadBlockTile {
   int64_t kept_bytes = 0;         // bytes a result kept in shared memory until the tile is complete; 0: none
 
   static int64_t extent(const std::vector<Factor>& factors);
+  /// Of all products that it has a part of.
+  int64_t num_sums() const { return extent(batch) * extent(rows) * extent(columns); }
   int64_t threads() const;
   bool by_matrix() const { return multiplier != Multiplier::kThread; }
   /// Bytes behind each line in shared memory, of elements of `bytes`.
@@ -79,6 +82,7 @@ struct GemmProblem {
   bool columns_stay = false;     // all steps of the columns' operand are brought once for all tiles of a block
   int64_t kept_bytes = 0;        // bytes a sum kept in shared memory by tiles of all rows; 0: none
   int64_t odd_bytes = 0;         // bytes of a result whose lines begin at odd elements; 0: aligned
+  bool packs = false;            // a tile may have several products of the batch, narrow ones
 };
 
 /// Warps along rows and along columns, and the instructions (16 x 8) of each along both.

@@ -6,6 +6,8 @@
 #include "expr/analyzer.h"
 #include "expr/tf32.h"
 #include "expr/word_product.h"
+#include "te/axes.h"
+#include "te/reads.h"
 #include "te/sum_terms.h"
 
 namespace tw::schedule {
@@ -128,6 +130,18 @@ const te::Compute* find_contraction(const te::Program& program) {
   const auto found =
       std::ranges::find_if(program.computes, [](const te::Compute& c) { return match_contraction(c).ok(); });
   return found == program.computes.end() ? nullptr : &*found;
+}
+
+bool is_computed_operand(const te::Program& program, const te::Compute& c) {
+  if (c.is_reduction() || c.outputs.size() != 1 || program.is_output(c.name())) return false;
+  const Op op = te::strip_casts(c.body[0]).op();
+  if (op == Op::kLoad || op == Op::kSelect || te::count_reads(program)[c.name()] != 1) return false;
+  return std::ranges::any_of(program.computes, [&](const te::Compute& sum) {
+    if (te::count_reads(sum, c.name()) == 0) return false;
+    const Result<Contraction> match = match_contraction(sum);
+    const bool once = match.ok() && match->a->name == c.name() && !match->a_uses_column && match->batch.empty();
+    return once && te::num_points(match->rows) * te::num_points(sum.reduce_axes) == num_elements(c.outputs[0].shape);
+  });
 }
 
 }  // namespace tw::schedule

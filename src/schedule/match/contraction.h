@@ -34,6 +34,10 @@ Result<Contraction> match_contraction(const te::Compute& compute);
 /// The first compute of `program` that is a contraction, or null.
 const te::Compute* find_contraction(const te::Program& program);
 
+/// Whether element-wise stage `c` of `program` is an operand of a sum of products, which reads each element of it in
+/// one step of one row: more than a copy, a conversion or padding, which belong to the read.
+bool is_computed_operand(const te::Program& program, const te::Compute& c);
+
 /// Reduction axes from the outermost to the innermost loop: in the order in which A is stored. (The channel axis comes
 /// first in a convolution's definition, and is contiguous in channels-last storage.)
 std::vector<te::Axis> reduction_order(const te::Program& program, const Contraction& match);

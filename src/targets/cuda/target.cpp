@@ -23,8 +23,10 @@ TargetInfo make_architecture(const std::string& name, int multiprocessors, int64
 }
 
 const construct::Constructor kFamilies[] = {
+    {"row-products", construct::construct_row_products},
     {"chain", construct::construct_gpu_chain},
     {"reduced", construct::construct_gpu_reduced},
+    {"packed", construct::construct_gpu_packed},
     {"contraction", construct::construct_gpu_contraction},
     {"sums", construct::construct_gpu_sums},
     {"columns", construct::construct_gpu_columns},

@@ -27,6 +27,7 @@
 #include "transform/fuse/cluster_order.h"
 #include "transform/fuse/clusters.h"
 #include "transform/fuse/group_program.h"
+#include "transform/fuse/product_chains.h"
 #include "transform/group.h"
 #include "transform/passes.h"
 #include "transform/roles.h"
@@ -40,9 +41,7 @@ constexpr double kBlockLoss = 0.01;   // of arithmetic: register tiles are cut f
 constexpr size_t kMaxGroups = 4;      // that become one
 constexpr double kByThreads = 8;      // times the time of matrix instructions of a GPU
 constexpr int64_t kColumns = 64;      // of a tile
-constexpr std::string_view kChainRule = "chain", kReducedRule = "rows-combined";  // names of rules
-
-using Numbers = std::vector<std::pair<std::string, double>>;  // as Why::numbers
+constexpr std::string_view kReducedRule = "rows-combined";  // the name of a rule
 
 // What one block of a chain does, and how many blocks there are.
 struct Blocks {
@@ -164,70 +163,12 @@ std::optional<BlockCosts> cheapest_blocks(const schedule::Chain& chain, const Bl
   return best;
 }
 
-// Of a kernel on a GPU that multiplies for so many cycles of all units and moves so many bytes from and to memory, in
-// ns: `exposed` is the part of the shorter one that the longer one does not hide.
-double kernel_ns(double cycles, double bytes, double exposed, const TargetInfo& target) {
-  constexpr double kStartCycles = 1700;  // of a kernel behind another one
-  const double units = std::max(1, target.compute_units);
-  const double multiplied = cycles / units, moved = bytes / (kMemoryBytes * units);
-  const double all = std::max(multiplied, moved) + exposed * std::min(multiplied, moved) + kStartCycles;
-  return all / kCyclesPerNs;
-}
-
-// Of all that `program` reads and leaves, each element once.
-double io_bytes(const te::Program& program) {
-  int64_t bytes = 0;
-  const auto add = [&](const te::Tensor& t) { bytes += num_elements(t.shape) * t.type.bytes(); };
-  for (const te::Tensor& t : program.inputs) add(t);
-  for (const std::string& name : program.outputs) add(program.tensor(name));
-  return static_cast<double>(bytes);
-}
-
-// Whether the products of `chain`, one after the other, take less time in one kernel of a GPU than each in its own:
-// what passes between them does not pass through memory then.
-RuleResult pays_as_products(const schedule::Chain& chain, const TargetInfo& target, Numbers& compared) {
-  constexpr double kApartExposed = .3, kTogetherExposed = .6, kWorthIt = .875;
-  constexpr int64_t kTileRows = 64;
-  const double rate = kMatrixProducts * (has_feature(target, "wgmma") ? 1.5 : 1);
-  double apart_ns = 0, cycles = 0, bytes = 0;
-  const auto add = [&](const te::Program& segment, const std::string& sum) {
-    const schedule::Contraction match = *schedule::match_contraction(*segment.find_compute(sum));
-    const double own = schedule::count_products(match), moved = io_bytes(segment);
-    apart_ns += kernel_ns(own / rate, moved, kApartExposed, target);
-    cycles += own / (cycles == 0 ? rate : kMatrixProducts), bytes += moved;
-  };
-  for (const schedule::ChainSegment& s : chain.segments) add(schedule::segment_program(chain.program, s), s.sum);
-  te::Program last = chain.program;
-  std::erase_if(last.computes, [&](const te::Compute& c) { return chain.contains(c.name()); });
-  last.inputs.push_back(chain.program.tensor(chain.segments.back().output()));
-  std::erase_if(last.inputs, [&](const te::Tensor& t) {
-    return std::ranges::none_of(last.computes, [&](const te::Compute& c) { return te::count_reads(c, t.name) > 0; });
-  });
-  add(last, chain.last);
-  const auto between = static_cast<double>(schedule::bytes_between(chain, chain.program));
-  // Tiles of whole rows: no split along columns or steps gives idle SMs some of their work.
-  const schedule::Contraction match = *schedule::match_contraction(*chain.program.find_compute(chain.last));
-  const int64_t tiles = ceil_div(te::num_points(match.rows), kTileRows), units = std::max(1, target.compute_units);
-  cycles *= static_cast<double>(round_up(tiles, units)) / static_cast<double>(tiles);
-  const double together_ns = kernel_ns(cycles, bytes - 2 * between, kTogetherExposed, target);
-  compared = {{"apart_ns", apart_ns}, {"together_ns", together_ns}, {"between_bytes", between}};
-  if (together_ns < kWorthIt * apart_ns) return kChainRule;
-  return because(kChainRule, "one kernel takes hardly less time than one for each product");
-}
-
-// Whether rows are so short that a thread computes all of each.
-bool is_by_thread(const te::Program& program) {
-  schedule::Schedule inlined;
-  const Result<schedule::RowProgram> rows = schedule::row_program(inlined, program);
-  return rows.ok() && schedule::why_not_by_thread(*rows).empty();
-}
-
 // Whether `chain` in blocks that L2 holds takes less time than with all that passes between its segments in memory.
 // Where each segment costs a launch, it always does. What is compared is left in `compared`.
 RuleResult pays(const schedule::Chain& chain, const TransformContext& context, Numbers& compared) {
   const TargetInfo& target = context.target;
   if (target.kind == DeviceKind::kCuda) {
-    if (is_by_thread(chain.program)) return kChainRule;
+    if (is_by_thread(chain.program) || is_by_block(chain.program, target)) return kChainRule;
     if (const std::string reason = schedule::why_tile_declined(chain, target); !reason.empty())
       return because(kChainRule, "{}", reason);
     if (schedule::is_products(chain)) {
@@ -350,9 +291,16 @@ class ChainFuser {
       const std::vector<int> longer = joined(std::vector{p}, chain);
       std::vector<int> best = best_chain(longer);
       if (!best.empty()) return best;
-      if (has(Role::kContraction, p) && pays_as_group(longer)) return longer;
+      if ((has(Role::kContraction, p) || may_be_operand(p, longer)) && pays_as_group(longer)) return longer;
     }
     return {};
+  }
+
+  // Whether element-wise `p` may be computed where a contraction reads it: raced, for its kernel then copies its
+  // operand by threads, not by TMA.
+  bool may_be_operand(int p, const std::vector<int>& chain) const {
+    const bool asked = last_ == Role::kContraction && context_.variant == kOperandsComputed && chain.size() == 2;
+    return asked && has(Role::kElementwise, p) && !has(Role::kReduction, p);
   }
 
   // Nodes that only `chain` reads and that compute what its first node reads. Rows that a reduction combines may leave
@@ -460,6 +408,7 @@ class ChainFuser {
       if (!match.ok()) return because(kReducedRule, "{}", match.reason());
       return is_gpu ? transform::pays(*match, context_, compared) : pays_near(*match, context_, compared);
     }
+    if (context_.variant == kOperandsComputed && computes_operand(program)) return Rule("operand");
     schedule::Schedule inlined;
     const Result<schedule::Chain> match = schedule::match_chain(schedule::inline_chain(inlined, program));
     if (!match.ok()) return because(kChainRule, "{}", match.reason());

@@ -163,10 +163,12 @@ double LayoutCosts::gathered_from_planes_ns(const ConvShape& p) const {
 // second operand copied to panels, one by one.
 double LayoutCosts::dense_ns(const ConvShape& p, int in, int out) const {
   const double steps = as_double(p.channels * p.filter_positions);
-  const double around = as_double(p.batch * p.groups);
   if (out == 1) {
-    const double vectors = as_double(p.points * ceil_div(p.out_channels, p.lanes));
-    const double sums = around * vectors * steps * issue_cycle_ns(target_, p.lanes) / kDenseShare;
+    // Narrow groups share vectors of a GPU's tile, not those of a CPU.
+    const int64_t vectors = target_.kind == DeviceKind::kCpu ? p.groups * ceil_div(p.out_channels, p.lanes)
+                                                             : ceil_div(p.groups * p.out_channels, p.lanes);
+    const double sums =
+        as_double(p.batch * p.points * vectors) * steps * issue_cycle_ns(target_, p.lanes) / kDenseShare;
     const double from_planes = transpose_ns(p.in_bytes) * (p.short_rows ? kShortLines : 1);
     // Of an odd number of channels threads gather single elements from either order.
     if (target_.kind != DeviceKind::kCpu)
@@ -183,7 +185,7 @@ double LayoutCosts::dense_ns(const ConvShape& p, int in, int out) const {
   double share = p.strided ? kStridedShare : kRowShare;
   if (p.pointwise && weights_stay(1)) share = weights_stay(0) ? kDenseShare : kPanelShare;
   const double sums =
-      around * as_double(p.out_channels * row_vectors) * steps * issue_cycle_ns(target_, p.lanes) / share;
+      as_double(p.batch * p.groups * p.out_channels * row_vectors) * steps * issue_cycle_ns(target_, p.lanes) / share;
   if (!p.pointwise) return sums + (p.padded ? copy_ns(p.in_bytes) : 0);
   const MemoryLevel* level = level_of(p.in_bytes);
   return sums + p.in_bytes / or_nominal(level == nullptr ? 0 : level->read_per_ns, kNominalBytesPerNs);

@@ -207,8 +207,8 @@ TEST(EmitCuda, AWarpGroupMultipliesWhatItsRegistersHold) {
   std::string rows, stores;
   for (int i = 0; i < 8; ++i) {
     const int half = i / 4, step = i / 2 % 2, one = i % 2;
-    rows += fmt::format("a[w0, {0}, r0, {1}, p0, {2}] = A[((w0 * 16) + (r0 + {3})), ((p0 * 2) + {4})] ", half, step, one,
-                        half * 8, step * 8 + one);
+    rows += fmt::format("a[w0, {0}, r0, {1}, p0, {2}] = A[((w0 * 16) + (r0 + {3})), ((p0 * 2) + {4})] ", half, step,
+                        one, half * 8, step * 8 + one);
   }
   for (int i = 0; i < 64; ++i) {
     const int half = i / 32, eighth = i / 2 % 16, one = i % 2;

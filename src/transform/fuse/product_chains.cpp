@@ -1,0 +1,91 @@
+#include "transform/fuse/product_chains.h"
+
+#include <algorithm>
+
+#include "core/model_units.h"
+#include "core/target_features.h"
+#include "schedule/match/row_products.h"
+#include "schedule/match/stages.h"
+#include "schedule/match/tile_chain.h"
+#include "support/math.h"
+#include "te/axes.h"
+#include "te/reads.h"
+
+namespace tw::transform {
+namespace {
+
+// Of a kernel on a GPU that multiplies for so many cycles of all units and moves so many bytes from and to memory, in
+// ns: `exposed` is the part of the shorter one that the longer one does not hide.
+double kernel_ns(double cycles, double bytes, double exposed, const TargetInfo& target) {
+  constexpr double kStartCycles = 1700;  // of a kernel behind another one
+  const double units = std::max(1, target.compute_units);
+  const double multiplied = cycles / units, moved = bytes / (kMemoryBytes * units);
+  const double all = std::max(multiplied, moved) + exposed * std::min(multiplied, moved) + kStartCycles;
+  return all / kCyclesPerNs;
+}
+
+// Of all that `program` reads and leaves, each element once.
+double io_bytes(const te::Program& program) {
+  int64_t bytes = 0;
+  const auto add = [&](const te::Tensor& t) { bytes += num_elements(t.shape) * t.type.bytes(); };
+  for (const te::Tensor& t : program.inputs) add(t);
+  for (const std::string& name : program.outputs) add(program.tensor(name));
+  return static_cast<double>(bytes);
+}
+
+}  // namespace
+
+RuleResult pays_as_products(const schedule::Chain& chain, const TargetInfo& target, Numbers& compared) {
+  constexpr double kApartExposed = .3, kTogetherExposed = .6, kWorthIt = .875;
+  constexpr int64_t kTileRows = 64;  // of the smallest tile
+  const schedule::Contraction match = *schedule::match_contraction(*chain.program.find_compute(chain.last));
+  const int64_t rows = te::num_points(match.rows);
+  if (2 * rows <= kTileRows) return because(kChainRule, "the rows fill no more than half of a tile");
+  const double rate = kMatrixProducts * (has_feature(target, "wgmma") ? 1.5 : 1);
+  double apart_ns = 0, cycles = 0, bytes = 0;
+  const auto add = [&](const te::Program& segment, const std::string& sum) {
+    const schedule::Contraction product = *schedule::match_contraction(*segment.find_compute(sum));
+    const double own = schedule::count_products(product), moved = io_bytes(segment);
+    apart_ns += kernel_ns(own / rate, moved, kApartExposed, target);
+    cycles += own / (cycles == 0 ? rate : kMatrixProducts), bytes += moved;
+  };
+  for (const schedule::ChainSegment& s : chain.segments) add(schedule::segment_program(chain.program, s), s.sum);
+  te::Program last = chain.program;
+  std::erase_if(last.computes, [&](const te::Compute& c) { return chain.contains(c.name()); });
+  last.inputs.push_back(chain.program.tensor(chain.segments.back().output()));
+  std::erase_if(last.inputs, [&](const te::Tensor& t) {
+    return std::ranges::none_of(last.computes, [&](const te::Compute& c) { return te::count_reads(c, t.name) > 0; });
+  });
+  add(last, chain.last);
+  const auto between = static_cast<double>(schedule::bytes_between(chain, chain.program));
+  // Tiles of whole rows: no split along columns or steps gives idle SMs some of their work.
+  const int64_t tiles = ceil_div(rows, kTileRows), units = std::max(1, target.compute_units);
+  cycles *= static_cast<double>(round_up(tiles, units)) / static_cast<double>(tiles);
+  const double together_ns = kernel_ns(cycles, bytes - 2 * between, kTogetherExposed, target);
+  compared = {{"apart_ns", apart_ns}, {"together_ns", together_ns}, {"between_bytes", between}};
+  if (together_ns < kWorthIt * apart_ns) return kChainRule;
+  return because(kChainRule, "one kernel takes hardly less time than one for each product");
+}
+
+bool is_by_thread(const te::Program& program) {
+  schedule::Schedule inlined;
+  const Result<schedule::RowProgram> rows = schedule::row_program(inlined, program);
+  return rows.ok() && schedule::why_not_by_thread(*rows).empty();
+}
+
+bool is_by_block(const te::Program& program, const TargetInfo& target) {
+  schedule::Schedule inlined;
+  return schedule::match_row_products(inlined, program, target).ok();
+}
+
+bool computes_operand(const te::Program& program) {
+  constexpr int64_t kMaxColumns = 256;
+  const te::Compute* sum = schedule::find_contraction(program);
+  if (sum == nullptr || schedule::match_contraction(*sum)->column.extent > kMaxColumns) return false;
+  const auto reductions = std::ranges::count_if(program.computes, &te::Compute::is_reduction);
+  return reductions == 1 && std::ranges::any_of(program.computes, [&](const te::Compute& c) {
+           return schedule::is_computed_operand(program, c);
+         });
+}
+
+}  // namespace tw::transform

@@ -42,8 +42,8 @@ OF_ITSELF = [[5, 9], [64, 96], [130, 70], [256, 512], [3, 40, 24]]  # of x x^T, 
 ATTENTION = [([2, 3, 130, 64], 700, None), ([1, 2, 640, 32], 640, "causal"), ([1, 4, 651, 80], 651, "window"),
              ([2, 2, 600, 128], 600, "added"), ([1, 2, 96, 40], 904, "guarded")]  # shape, keys, mask
 # Of few queries, whose heads share keys: shape, keys, mask, heads of keys.
-DECODING = [([2, 12, 1, 64], 1000, None, 12), ([1, 8, 1, 64], 1000, "added", 2), ([2, 8, 5, 72], 777, "guarded", 4),
-            ([1, 32, 3, 128], 1501, "causal", 8), ([1, 6, 2, 40], 333, None, 1), ([3, 4, 1, 96], 77, None, 4),
+DECODING = [([2, 6, 1, 64], 1000, None, 6), ([1, 8, 1, 64], 1000, "added", 2), ([2, 8, 5, 72], 777, "guarded", 4),
+            ([1, 8, 3, 128], 1501, "causal", 2), ([1, 6, 2, 40], 333, None, 1), ([3, 4, 1, 96], 77, None, 4),
             ([1, 16, 4, 32], 600, "added", 1)]
 # Of products one after the other: rows and widths; sides, kernel and stride of a convolution, and channels.
 CHAINS = [([300], [64, 48, 24]), ([777], [72, 40, 96]), ([2050], [256, 64, 64, 16]), ([3001], [64, 128, 264]),

@@ -15,12 +15,6 @@
 namespace tw::te {
 namespace {
 
-bool reads(const Expr& e, const std::string& tensor) {
-  bool found = false;
-  visit(e, [&](const Expr& x) { found = found || (x.op() == Op::kLoad && x->name == tensor); });
-  return found;
-}
-
 // Nothing where the maximum is that of nothing, or of -inf only: then exponentials are 0, not NaN.
 Expr finite(const Expr& maximum) {
   const Expr none = identity_of(CombinerKind::kMax, maximum.type());
@@ -91,14 +85,14 @@ class OnlinePass {
   void use_powers_of_two() {
     const Expr& e = max_.body[0];
     const bool f32 = e.op() == Op::kLoad && type() == DataType::f32() && wide_->half.has_value();
-    bool only = f32 && !program_.is_output(e->name) && !program_.is_output(max_.name());
-    Compute* elements = nullptr;
-    for (Compute& c : program_.computes) {
-      elements = only && c.name() == e->name ? &c : elements;
-      const bool own = c.name() == max_.name() || is_sum(c.name());
-      only = only && (own || (count_reads(c, e->name) == 0 && count_reads(c, max_.name()) == 0));
-    }
-    if (!only || elements == nullptr || elements->is_reduction() || elements->outputs.size() > 1) return;
+    const auto wants = [&](const Compute& c) {
+      return c.name() != max_.name() && !is_sum(c.name()) && count_reads(c, e->name) + count_reads(c, max_.name()) > 0;
+    };
+    if (!f32 || program_.is_output(e->name) || program_.is_output(max_.name()) ||
+        std::ranges::any_of(program_.computes, wants))
+      return;
+    const auto elements = std::ranges::find(program_.computes, e->name, &Compute::name);
+    if (elements == program_.computes.end() || elements->is_reduction() || elements->outputs.size() > 1) return;
     elements->body[0] = scaled(elements->body[0], std::numbers::log2e);
     whole_.push_back(elements->name());
     unit_ = std::numbers::ln2;

@@ -49,6 +49,12 @@ std::vector<Expr> reads_of(const Compute& compute, const std::vector<Tensor>& te
   return reads;
 }
 
+bool reads(const Expr& e, const std::string& tensor) {
+  bool found = false;
+  visit(e, [&](const Expr& x) { found = found || (x.op() == Op::kLoad && x->name == tensor); });
+  return found;
+}
+
 int count_reads(const Compute& compute, const std::string& tensor) {
   int reads = 0;
   visit_reads(compute, [&](const Expr& load) { reads += load->name == tensor; });

@@ -18,6 +18,9 @@ void visit_reads(const Compute& compute, const std::function<void(const Expr& lo
 /// The loads of any of `tensors` in `compute`.
 std::vector<Expr> reads_of(const Compute& compute, const std::vector<Tensor>& tensors);
 
+/// Whether `e` loads an element of `tensor`.
+bool reads(const Expr& e, const std::string& tensor);
+
 /// Number of loads of `tensor` in one compute; of every tensor that is read, in all of a program.
 int count_reads(const Compute& compute, const std::string& tensor);
 std::map<std::string, int> count_reads(const Program& program);

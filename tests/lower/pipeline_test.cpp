@@ -67,7 +67,8 @@ TEST(Pipeline, UnknownPassesAreNamed) {
 TEST(Pipeline, StopsAfterThePassThatIsAsked) {
   RunOptions options;
   options.stop_after = "vectorize";
-  EXPECT_EQ(dumped(options, kernel("S[t] = 0:f32")), (Names{"schedule", "simplify", "split-guards", "vectorize"}));
+  EXPECT_EQ(dumped(options, kernel("S[t] = 0:f32")),
+            (Names{"schedule", "simplify", "split-guards", "part-masks", "vectorize"}));
 }
 
 TEST(Pipeline, BrokenRulesNameThePass) {

@@ -297,6 +297,27 @@ TEST_F(Cudnn, StepsOfArtefactsArePartsOfTheGraph) {
             "this artefact needs cudnn, measured with version 91900: no cuDNN in this test");
 }
 
+// A program may have loaded another version than that by which an artefact was measured: engine 41 is unknown to it.
+TEST_F(Cudnn, AnotherVersionComputesByItsOwnChoice) {
+  fake_cudnn.engines = {{3, {{2, 7}}}, {4}};
+  const std::string call = std::string("cudnn 91400 41,2=5 ") + kResidual;
+  const ProblemDescriptor problem = format::parse_problem(kResidual);
+  const test::TestArtefact made = convolution_model(call);
+  const std::vector<uint8_t> file = format::serialize_artefact(made.manifest, {{"weights", made.weights}});
+  const format::Artefact artefact = format::Artefact::parse(file);
+  const auto model = cuda::load_model(artefact, {}, driver_);
+  const auto state = model->create_state({});
+  const auto context = model->create_context({}, *state);
+  std::vector<uint8_t> x = stored(problem.a, numbers(problem.span(problem.a), 0));
+  test::Vector<float> y(static_cast<size_t>(problem.span(problem.out)));
+  int64_t count = problem.span(problem.a);
+  const DLTensor input = {x.data(), {kDLCPU, 0}, 1, {kDLBfloat, 16, 1}, &count, nullptr, 0}, output = y.view();
+  context->run(0, &input, &output);
+  EXPECT_EQ(y.data, expected(problem));
+  EXPECT_EQ(fake_cudnn.used, 3);
+  EXPECT_EQ(fake_cudnn.knobs, (std::map<int, int64_t>{{2, 7}}));
+}
+
 }  // namespace
 }  // namespace tw
 #endif

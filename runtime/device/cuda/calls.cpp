@@ -1,12 +1,25 @@
 #include "runtime/device/cuda/calls.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "runtime/device/cuda/cublaslt.h"
 #include "runtime/device/cuda/cudnn.h"
 #include "runtime/format/error.h"
 
 namespace tw::runtime::cuda {
+
+namespace {
+
+// Numbers of engines and their settings are those of one version: of another one, such as a program may have loaded
+// already, its own first choice takes their place.
+format::LibraryCall of_version(const Cudnn& library, void* handle, const format::LibraryCall& call) {
+  if (std::cmp_equal(call.version, library.version())) return call;
+  const std::vector<format::LibraryCall> offers = cudnn_offers(library, handle, call.problem, 1);
+  return offers.empty() ? call : offers.front();
+}
+
+}  // namespace
 
 void Calls::open(const Driver& driver, const std::string& text) {
   const format::LibraryCall call = format::parse_library_call(text);
@@ -25,7 +38,7 @@ void Calls::add(const std::string& text) {
   if (call.library == "cudnn") {
     const Cudnn& library = gpu_.driver.open_cudnn();
     if (cudnn_ == nullptr) cudnn_ = CudnnCall::start(library);
-    made = std::make_unique<CudnnCall>(library, cudnn_.get(), call);
+    made = std::make_unique<CudnnCall>(library, cudnn_.get(), of_version(library, cudnn_.get(), call));
   } else {
     const Cublaslt& library = gpu_.driver.open_cublaslt();
     if (cublaslt_ == nullptr) cublaslt_ = MatmulCall::start(library);

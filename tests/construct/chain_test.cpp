@@ -68,6 +68,28 @@ TEST(Chain, AttentionByThreadsReadsKeysInBlocks) {
   }
 }
 
+// Heads of several lines of 128 bytes: whole ones, such that end with a tensor of lines that TMA fetches, and others.
+TEST(Chain, WarpGroupsTakeHeadsOfSeveralLines) {
+  constexpr size_t kMost = 2;  // of each: the interpreter takes seconds for one
+  const Attention shapes[] = {{1, 1, 64, 128, 128, 128, true, DataType::f16()},
+                              {1, 1, 70, 75, 96, 72, false, DataType::bf16()},
+                              {1, 1, 65, 66, 90, 71, true, DataType::f16()}};
+  const targets::Target t = targets::find_target("cuda:sm_90a");
+  for (const Attention& a : shapes) {
+    const GroupTask task{attention(a), {}};
+    size_t by_groups = 0, by_tma = 0;
+    for (const Construction& c : construct(t.families, task, t.info, nullptr)) {
+      if (c.trace.at(0).find("warp groups") == std::string::npos || by_groups == kMost) continue;
+      SCOPED_TRACE(c.trace[0]);
+      by_tma += c.trace[0].ends_with("by TMA") ? 1 : 0;
+      check_candidate(task, t, c, a.type == DataType::f16() ? 1e-2 : 4e-2, Passes::kLast);
+      ++by_groups;
+    }
+    EXPECT_EQ(by_groups, kMost);
+    EXPECT_EQ(by_tma, a.depth % 8 == 0 ? kMost : 0);
+  }
+}
+
 // Keys and values are there when the first block of rows is computed, and stay for the others.
 TEST(Chain, BlocksOfRowsShareKeysAndValues) {
   const GroupTask task{attention({1, 2, 64, 128, 16, 200, false, DataType::f16()}), {}};

@@ -81,18 +81,19 @@ class OnlinePass {
   }
 
   // Elements in units of log(2), where their exponentials are rounded to 16 bits and nobody else wants them: powers of
-  // two take no product more then.
+  // two take no product more then. Not of elements with a mask that is read: the lowest number would become -inf.
   void use_powers_of_two() {
     const Expr& e = max_.body[0];
-    const bool f32 = e.op() == Op::kLoad && type() == DataType::f32() && wide_->half.has_value();
-    const auto wants = [&](const Compute& c) {
-      return c.name() != max_.name() && !is_sum(c.name()) && count_reads(c, e->name) + count_reads(c, max_.name()) > 0;
-    };
-    if (!f32 || program_.is_output(e->name) || program_.is_output(max_.name()) ||
-        std::ranges::any_of(program_.computes, wants))
-      return;
+    if (e.op() != Op::kLoad || type() != DataType::f32() || !wide_->half || program_.is_output(max_.name())) return;
     const auto elements = std::ranges::find(program_.computes, e->name, &Compute::name);
-    if (elements == program_.computes.end() || elements->is_reduction() || elements->outputs.size() > 1) return;
+    const auto of_sum = [&](const Sum& s) { return s.others && reads(s.others, e->name); };
+    bool only = elements != program_.computes.end() && !elements->is_reduction() && elements->outputs.size() == 1 &&
+                !program_.is_output(e->name) && std::ranges::none_of(sums_, of_sum);
+    for (const Compute& c : program_.computes) {
+      const bool own = c.name() == max_.name() || is_sum(c.name());
+      only = only && (own || count_reads(c, e->name) + count_reads(c, max_.name()) == 0);
+    }
+    if (!only || !is_of_products(elements->body[0], program_)) return;
     elements->body[0] = scaled(elements->body[0], std::numbers::log2e);
     whole_.push_back(elements->name());
     unit_ = std::numbers::ln2;

@@ -1,7 +1,6 @@
 #include "runtime/device/cuda/calls.h"
 
 #include <algorithm>
-#include <utility>
 
 #include "runtime/device/cuda/cublaslt.h"
 #include "runtime/device/cuda/cudnn.h"
@@ -11,10 +10,11 @@ namespace tw::runtime::cuda {
 
 namespace {
 
-// Numbers of engines and their settings are those of one version: of another one, such as a program may have loaded
-// already, its own first choice takes their place.
+// Numbers of engines and their settings are those of one version, patches of it aside: of another one, such as a
+// program may have loaded already, its own first choice takes their place.
 format::LibraryCall of_version(const Cudnn& library, void* handle, const format::LibraryCall& call) {
-  if (std::cmp_equal(call.version, library.version())) return call;
+  constexpr int64_t kPatches = 100;
+  if (call.version / kPatches == static_cast<int64_t>(library.version()) / kPatches) return call;
   const std::vector<format::LibraryCall> offers = cudnn_offers(library, handle, call.problem, 1);
   return offers.empty() ? call : offers.front();
 }

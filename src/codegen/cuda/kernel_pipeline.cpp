@@ -123,7 +123,7 @@ void KernelEmitter::turns_of_users(Ring ring, const Expr& needed, const loop::Pi
   ahead.turn = fresh(), ahead.slot = fresh();
   const std::string next = fresh();
   names_.variables[ring.loop->var] = ahead.turn;
-  line("int {} = 0, {} = 0;", ahead.turn, ahead.slot);
+  line("int {} = 0, {} = {};", ahead.turn, ahead.slot, ring.slot);
   nested(fmt::format("const auto {} = [&]() ", next), [&] {
     if (needed) line("while ({0} < {1} && !({2})) ++{0};", ahead.turn, ring.loop->extent, cuda_expr(needed, names_));
     line("if ({} >= {}) return;", ahead.turn, ring.loop->extent);
@@ -202,8 +202,8 @@ Expr KernelEmitter::needed_turns(loop::PipelineParts& parts) {
 
 void KernelEmitter::filled_by_tma(const Stmt& s, loop::PipelineParts parts, Then then) {
   const std::set<std::string> sums = sums_of_groups(parts.use);
-  TW_CHECK(s->stages >= std::min<int64_t>(2, s->extent), "kernel {}: loop {} fills by bulk copies, in one stage",
-           kernel_.name, s->var);
+  TW_CHECK(!group_steps(parts.use).empty() && s->stages >= std::min<int64_t>(2, s->extent),
+           "kernel {}: loop {} fills by bulk copies, for no warp groups or one stage", kernel_.name, s->var);
   Ring ring = *tma_ring_;
   const auto alike = [](const loop::Buffer& a, const loop::Buffer& b) {
     return a.type == b.type && a.shape == b.shape;

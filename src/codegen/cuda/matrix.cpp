@@ -172,8 +172,6 @@ constexpr size_t kWarpLoops = 3;  // of a warp's step; those of a group have mor
 
 }  // namespace
 
-bool is_warp_step(const Stmt& nest) { return nest_of(nest).size() == kWarpLoops; }
-
 bool is_group_step(const Stmt& nest) { return nest_of(nest).size() > kWarpLoops; }
 
 std::vector<Stmt> group_steps(const std::vector<Stmt>& stmts) { return outermost(stmts, is_group_step); }
@@ -261,6 +259,8 @@ GroupStep group_step(const Stmt& nest, const ThreadGroup& group, const Analyzer&
   out.sums = store->buffer;
   out.b = moves.first(right);
   out.by_steps = moves.are(right, at.step, {1, 0});
+  TW_CHECK(!out.by_steps || left.type().is_half(), "{}: columns of 32 bits an element beside each other",
+           to_string(store->value));
   TW_CHECK(eighths_follow(moves, right, at, out.by_steps), "{}: eighths of columns that are not one behind the other",
            to_string(store->value));
   const std::vector<int64_t> column = out.by_steps ? std::vector<int64_t>{0, 1} : std::vector<int64_t>{1, 0};

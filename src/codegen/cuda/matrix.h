@@ -51,8 +51,6 @@ struct GroupStep {
   std::vector<std::vector<Expr>> d;  // indices into `sums` of what one lane holds, in the instruction's order
 };
 
-/// Whether `nest` is the step of a warp: three kMatrix loops.
-bool is_warp_step(const loop::Stmt& nest);
 /// Whether `nest`, a kMatrix loop, is the step of a warp group: row half 2, one loop or more of column eighths, column
 /// 2, step 16.
 bool is_group_step(const loop::Stmt& nest);

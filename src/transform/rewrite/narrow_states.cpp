@@ -56,6 +56,7 @@ class StateNarrower {
     const Node* update = narrows == nullptr ? nullptr : producer(narrows->inputs[0], "update_slice");
     const Node* widens = update == nullptr ? nullptr : producer(update->inputs[0], "cast");
     const bool fits = widens != nullptr && widens->inputs[0] == before && in_.value(before).type.type == dtype_ &&
+                      in_.value(update->outputs[0]).type.type == DataType::f32() &&
                       update->inputs[1] != update->inputs[0] && !in_.is_output(update->outputs[0]);
     if (!fits) return;
     updates_[update] = {before, after};

@@ -1,7 +1,7 @@
 // Masks leave the turns that lie inside of what they keep.
 #include <set>
 
-#include "expr/affine.h"
+#include "expr/extreme.h"
 #include "lower/copy.h"
 #include "lower/passes.h"
 #include "lower/simplify.h"
@@ -95,18 +95,8 @@ class MaskParter {
     }
     const bool less = condition.op() == Op::kLt;
     if ((!less && condition.op() != Op::kLe) || condition.arg(0).type() != DataType::i64()) return {};
-    const Sum sum = as_sum(ranges.simplify(condition.arg(1) - condition.arg(0)));
-    Expr least = int_imm(sum.constant);
-    for (const Term& t : sum.terms) {
-      if (std::ranges::none_of(inner, [&](const std::string& v) { return uses_var(t.atom, v); })) {
-        least = least + t.atom * int_imm(t.coef);
-        continue;
-      }
-      const Interval range = ranges.bounds(t.atom);
-      if (range.lo <= Interval::kMin || range.hi >= Interval::kMax) return {};
-      least = least + int_imm(t.coef * (t.coef > 0 ? range.lo : range.hi));
-    }
-    return ranges.simplify(least >= int_imm(less ? 1 : 0));
+    const Expr least = least_over(inner, ranges.simplify(condition.arg(1) - condition.arg(0)), ranges);
+    return least ? ranges.simplify(least >= int_imm(less ? 1 : 0)) : least;
   }
 
   Analyzer& ranges_;

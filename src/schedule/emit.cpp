@@ -4,7 +4,7 @@
 #include <map>
 #include <optional>
 
-#include "expr/affine.h"
+#include "expr/extreme.h"
 #include "schedule/stage.h"
 #include "support/error.h"
 #include "support/join.h"
@@ -257,28 +257,11 @@ class Emitter {
       return !a ? b : !b ? a : a && b;
     }
     if (condition.op() != Op::kLe && condition.op() != Op::kLt) return {};
-    const Expr distance = most(ranges_.simplify(condition.arg(1) - condition.arg(0)), inner);
+    const Expr distance = most_over(inner, ranges_.simplify(condition.arg(1) - condition.arg(0)), ranges_);
     if (!distance) return {};
     const int64_t least = condition.op() == Op::kLt ? 1 : 0;
     const Expr test = ranges_.simplify(distance >= int_imm(least));
     return test.is_int(1) ? Expr() : test;
-  }
-
-  // The most that `e` can be, over the values of `inner`; null where that is not known.
-  Expr most(const Expr& e, const std::set<std::string>& inner) const {
-    const Sum sum = as_sum(e);
-    Expr all = int_imm(sum.constant);
-    for (const Term& t : sum.terms) {
-      const auto moves = [&](const std::string& v) { return uses_var(t.atom, v); };
-      if (std::ranges::none_of(inner, moves)) {
-        all = all + t.atom * int_imm(t.coef);
-        continue;
-      }
-      const Interval range = ranges_.bounds(t.atom);
-      if (range.lo <= Interval::kMin || range.hi >= Interval::kMax) return {};
-      all = all + int_imm(t.coef * (t.coef > 0 ? range.hi : range.lo));
-    }
-    return all;
   }
 
   static Stmts unless_null(const Expr& test, Stmts body) {

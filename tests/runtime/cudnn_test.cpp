@@ -275,6 +275,16 @@ test::TestArtefact convolution_model(const std::string& call_text) {
   return made;
 }
 
+/// A model of one convolution gives what `problem` says.
+void expect_run(runtime::DeviceContext& context, const ProblemDescriptor& problem) {
+  std::vector<uint8_t> x = stored(problem.a, numbers(problem.span(problem.a), 0));
+  test::Vector<float> y(static_cast<size_t>(problem.span(problem.out)));
+  int64_t count = problem.span(problem.a);
+  const DLTensor input = {x.data(), {kDLCPU, 0}, 1, {kDLBfloat, 16, 1}, &count, nullptr, 0}, output = y.view();
+  context.run(0, &input, &output);
+  EXPECT_EQ(y.data, expected(problem));
+}
+
 TEST_F(Cudnn, StepsOfArtefactsArePartsOfTheGraph) {
   const std::string call = std::string("cudnn 91900 41,2=5 ") + kResidual;
   const ProblemDescriptor problem = format::parse_problem(kResidual);
@@ -286,12 +296,7 @@ TEST_F(Cudnn, StepsOfArtefactsArePartsOfTheGraph) {
   const auto context = model->create_context({}, *state);
   EXPECT_EQ(fake.instantiations, 1);
   EXPECT_EQ(fake.calls, "ilc") << "weights; once by itself, which loads kernels; once captured";
-  std::vector<uint8_t> x = stored(problem.a, numbers(problem.span(problem.a), 0));
-  test::Vector<float> y(static_cast<size_t>(problem.span(problem.out)));
-  int64_t count = problem.span(problem.a);
-  const DLTensor input = {x.data(), {kDLCPU, 0}, 1, {kDLBfloat, 16, 1}, &count, nullptr, 0}, output = y.view();
-  context->run(0, &input, &output);
-  EXPECT_EQ(y.data, expected(problem));
+  expect_run(*context, problem);
   driver_.open_cudnn = test::fake_driver().open_cudnn;
   EXPECT_EQ(refusal([&] { cuda::load_model(artefact, {}, driver_); }),
             "this artefact needs cudnn, measured with version 91900: no cuDNN in this test");
@@ -308,12 +313,7 @@ TEST_F(Cudnn, AnotherVersionComputesByItsOwnChoice) {
   const auto model = cuda::load_model(artefact, {}, driver_);
   const auto state = model->create_state({});
   const auto context = model->create_context({}, *state);
-  std::vector<uint8_t> x = stored(problem.a, numbers(problem.span(problem.a), 0));
-  test::Vector<float> y(static_cast<size_t>(problem.span(problem.out)));
-  int64_t count = problem.span(problem.a);
-  const DLTensor input = {x.data(), {kDLCPU, 0}, 1, {kDLBfloat, 16, 1}, &count, nullptr, 0}, output = y.view();
-  context->run(0, &input, &output);
-  EXPECT_EQ(y.data, expected(problem));
+  expect_run(*context, problem);
   EXPECT_EQ(fake_cudnn.used, 3);
   EXPECT_EQ(fake_cudnn.knobs, (std::map<int, int64_t>{{2, 7}}));
 }

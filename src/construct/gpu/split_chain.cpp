@@ -12,7 +12,6 @@
 #include "support/join.h"
 #include "support/math.h"
 #include "te/axes.h"
-#include "te/online.h"
 #include "te/reads.h"
 
 namespace tw::construct {
@@ -199,18 +198,10 @@ class SplitChain {
 
 void add_split(const StreamedProducts& products, const Construction& base, const TargetInfo& target,
                Candidates& candidates) {
-  const std::string maximum = schedule::maximum_of(products.chain);
-  if (maximum.empty()) return;
   const te::Compute& last = *products.chain.program.find_compute(products.chain.last);
-  for (const Shape& shape : kShapes) {
-    const te::OnlineCut cut = SplitChain::cut(shape, extent_at(last, products.output.columns));
-    const Result<te::Online> online = te::online(products.chain.program, maximum, cut);
-    if (!online.ok()) return;
-    SplitChain kernel(products, *online, shape, target);
-    if (!kernel.fits()) continue;
-    candidates.push_back(base);
-    kernel.schedule(candidates.back());
-  }
+  const int64_t columns = extent_at(last, products.output.columns);
+  const auto cut_of = [&](const Shape& shape) { return SplitChain::cut(shape, columns); };
+  add_by_blocks<SplitChain>(products, kShapes, cut_of, base, target, candidates);
 }
 
 }  // namespace tw::construct

@@ -13,7 +13,6 @@
 #include "support/join.h"
 #include "support/math.h"
 #include "te/axes.h"
-#include "te/online.h"
 #include "te/reads.h"
 
 namespace tw::construct {
@@ -314,18 +313,9 @@ class StreamedChain {
 
 void add_streamed(const StreamedProducts& products, const Construction& base, const TargetInfo& target,
                   Candidates& candidates) {
-  const std::string maximum = schedule::maximum_of(products.chain);
-  if (maximum.empty()) return;
   std::vector<Shape> shapes(kShapes.begin(), kShapes.end());
   if (has_feature(target, "wgmma")) shapes.insert(shapes.begin(), kGroupShapes.begin(), kGroupShapes.end());
-  for (const Shape& shape : shapes) {
-    const Result<te::Online> online = te::online(products.chain.program, maximum, StreamedChain::cut(shape));
-    if (!online.ok()) return;
-    StreamedChain kernel(products, *online, shape, target);
-    if (!kernel.fits()) continue;
-    candidates.push_back(base);
-    kernel.schedule(candidates.back());
-  }
+  add_by_blocks<StreamedChain>(products, shapes, StreamedChain::cut, base, target, candidates);
 }
 
 }  // namespace tw::construct

@@ -5,6 +5,7 @@
 #include "construct/gpu/product_loops.h"
 #include "schedule/match/tile_chain.h"
 #include "te/axes.h"
+#include "te/online.h"
 
 namespace tw::construct {
 
@@ -30,6 +31,23 @@ struct StreamedProducts {
   const Link& scores;
   const MatrixProduct& output;
 };
+
+/// Adds the schedules of a Kernel that fits, for each of `shapes`, each with the blocks that cut_of(shape) says: `base`
+/// with more behind it.
+template <typename Kernel, typename Shapes, typename CutOf>
+void add_by_blocks(const StreamedProducts& products, const Shapes& shapes, const CutOf& cut_of,
+                   const Construction& base, const TargetInfo& target, Candidates& candidates) {
+  const std::string maximum = schedule::maximum_of(products.chain);
+  if (maximum.empty()) return;
+  for (const auto& shape : shapes) {
+    const Result<te::Online> online = te::online(products.chain.program, maximum, cut_of(shape));
+    if (!online.ok()) return;
+    Kernel kernel(products, *online, shape, target);
+    if (!kernel.fits()) continue;
+    candidates.push_back(base);
+    kernel.schedule(candidates.back());
+  }
+}
 
 /// Adds the schedules by tiles that read the keys block by block, where there are some: `base` with more behind it.
 void add_streamed(const StreamedProducts& products, const Construction& base, const TargetInfo& target,

@@ -35,7 +35,7 @@ std::pair<int, std::string> compile(const std::string& nvcc, const Instance& ins
   std::ofstream(text) << source_of(instance);
   std::string command = "'" + nvcc + "'";
   for (const std::string& option : compiler_options(instance)) command += " '" + option + "'";
-  command += " -I '" TW_THIRD_PARTY_DIR "/cutlass/include' -cubin -o '" + (folder / "cubin").string() + "' '" +
+  command += " -I '" TW_THIRD_PARTY_DIR "/cutlass/include' -fatbin -o '" + (folder / "fatbin").string() + "' '" +
              text.string() + "' > '" + log.string() + "' 2>&1";
   const int status = std::system(command.c_str());
   return {status, text_of(log)};

@@ -99,7 +99,9 @@ class Emitter {
   Stmts init_nest(const Stage& stage, size_t depth) const {
     Stmts all;
     for (const Members& members : members_of(stage)) {
-      Stmts body = guarded(stage, stores(stage, members, stage.compute.combiner.identity), true);
+      const std::vector<Expr> start =
+          stage.start ? std::vector{value(stage, stage.start)} : stage.compute.combiner.identity;
+      Stmts body = guarded(stage, stores(stage, members, start), true);
       for (Stmt& s : own_nest(stage, depth, members, ".init", std::move(body))) all.push_back(std::move(s));
     }
     return all;

@@ -61,6 +61,8 @@ enum class PrimitiveKind : uint8_t {
   kOnline,  // the stage is the maximum of a row: what sums exponentials relative to it does so block by block of the
             // row, as a reduction over tuples (te/online.h); factors [block, each, width]: elements of a block; threads
             // that share the columns of the sum that has some, `width` neighbours each in turn
+  kCarry,   // the stage is such a reduction over tuples, in whose loop its parts are computed: the maximum of a part
+            // begins with that of all parts before it, and sums of a part with what they are added to (carry.cpp)
 };
 
 struct Primitive {
@@ -143,6 +145,7 @@ class Schedule {
   Schedule& online(const std::string& maximum, int64_t block, int64_t each, int64_t width) {
     return add({kOnline, maximum, {}, {block, each, width}});
   }
+  Schedule& carry(const std::string& tuple) { return add({kCarry, tuple}); }
 
   friend bool operator==(const Schedule&, const Schedule&) = default;
 

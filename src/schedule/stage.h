@@ -61,6 +61,7 @@ struct Stage {
   std::string branch;                   // the loop in which a select is tested; empty when none
   bool is_way = false;                  // one of the two ways of a stage that branched
   std::vector<Prefetch> prefetches;
+  Expr start;  // of a reduction, what it begins with in place of the identity, by axes and loops; null: the identity
 
   const std::string& name() const { return compute.name(); }
   bool is_root() const { return consumer.empty(); }
@@ -101,6 +102,9 @@ struct Ways {
 Ways ways_of(const State& state, const Stage& stage);
 /// Names of the stages that `stage` reads, and that these read.
 std::set<std::string> sources_of(const State& state, const Stage& stage);
+
+/// The primitive kCarry (carry.cpp).
+void apply_carry(State& state, const Primitive& primitive);
 
 /// The primitives that rewrite the maths (rewrites.cpp, matrices.cpp).
 void apply_cache_read(State& state, const Primitive& primitive);

@@ -128,6 +128,64 @@ output o
   }
 }
 
+// The blocks of a row in order, each with the maximum of all so far, and sums that go on.
+Schedule carried(const Attention& a, int64_t block, int64_t each, int64_t width) {
+  Schedule s = Schedule().online("most", block, each, width);
+  if (a.queries > 2) s.split("out", "i1", {2});
+  s.compute_at("out.row", "out", a.queries > 2 ? "i1.0" : "i0", loop::Scope::kStack);
+  s.reorder("out.row", {"i0", "r0", "i1", "i2", "i3", "i4"});
+  for (const char* part : {"out.block", "sum.block", "most.exp", "most.block"})
+    s.compute_at(part, "out.row", "r0", loop::Scope::kStack);
+  return s.carry("out.row");
+}
+
+TEST(Carry, PartsGoOnWhereThoseBeforeEnded) {
+  for (const bool mask : {true, false}) {
+    for (const int64_t block : {1, 8, 12, 40, 64}) {
+      const Attention a = {2, 1, 5, 40, 4, 12, mask};
+      const te::Program p = attention(a);
+      expect_same(p, carried(a, block, 1, 1), testing::whole_inputs(p));
+      expect_same(p, carried(a, block, 4, 2), testing::whole_inputs(p));
+    }
+  }
+  Attention causal = {1, 2, 40, 40, 4, 8, false};
+  causal.causal = true;
+  expect_same(attention(causal), carried(causal, 8, 1, 1), testing::whole_inputs(attention(causal)));
+}
+
+TEST(Carry, OneFactorAStep) {
+  const Attention a = {1, 2, 6, 40, 4, 16, true};
+  const te::Program p = attention(a);
+  const std::string text = loop::to_string(apply(p, carried(a, 8, 1, 1)));
+  EXPECT_NE(text.find("let out.row.next0 = out.block["), std::string::npos) << text;
+  EXPECT_NE(text.find("let out.row.next2 = most.block["), std::string::npos) << text;
+  EXPECT_NE(text.find("] = (out.row["), std::string::npos) << text;  // what out.block begins with
+}
+
+// Blocks before the first element that is left, and behind the last one; rows of nothing.
+TEST(Carry, ElementsThatAreMinusInfinity) {
+  const Attention a = {2, 1, 3, 24, 4, 8, true};
+  const te::Program p = attention(a);
+  te::ValueMap inputs = testing::whole_inputs(p);
+  std::vector<double>& mask = inputs.at("mask").floats;
+  const double lowest = -std::numeric_limits<double>::infinity();
+  for (size_t i = 0; i < 24; ++i) mask[i] = i < 8 || i == 20 ? lowest : 0;
+  for (size_t i = 24; i < 48; ++i) mask[i] = i < 28 ? 0 : lowest;
+  expect_same(p, carried(a, 4, 1, 1), inputs);
+  for (size_t i = 24; i < 48; ++i) mask[i] = i == 40 ? 30000 : -10000;
+  expect_same(p, carried(a, 8, 1, 1), inputs);
+  for (size_t i = 0; i < 24; ++i) mask[i] = lowest;
+  EXPECT_TRUE(std::isnan(te::evaluate(p, inputs).at("out").floats[0]));
+  expect_same(p, carried(a, 8, 4, 2), inputs);
+}
+
+TEST(Carry, SaysWhatItCannotCarry) {
+  const te::Program p = attention({1, 1, 5, 16, 4, 8, false});
+  EXPECT_EQ(refused_for(p, Schedule().carry("sum")), "carry: sum is no reduction over a tuple by one axis");
+  EXPECT_EQ(refused_for(p, Schedule().online("most", 8, 1, 1).carry("out.row")),
+            "carry: out.row combines no maximum of what is attached in it");
+}
+
 TEST(Online, SaysWhatItCannotRewrite) {
   const te::Program p = attention({1, 1, 5, 16, 4, 8, false});
   EXPECT_EQ(refused_for(p, Schedule().online("sum", 8, 1, 1)), "sum is no maximum of a row of floats");

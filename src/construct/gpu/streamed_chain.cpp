@@ -116,6 +116,7 @@ class StreamedChain {
                      values.may_fetch_blocks(Side::kRight, scores_.n);
     for (ProductLoops* loops : {&scores, &values})
       tma ? loops->fetch_blocks(Side::kRight, rows(), "r0") : attach_operand(*loops, Side::kRight, rows(), "r0");
+    s_->carry(rows());
     out.predicted_ns = predicted_ns();
     out.trace = {
         fmt::format("tiles of {} rows by {} threads, {} keys at a time, {} blocks of them under way, {} bytes "

@@ -1,0 +1,185 @@
+// The primitive kCarry: parts of a row in order, each of which goes on where those before it ended. A maximum of a part
+// is that of all so far, as exponentials of the part want it; and what a part sums is added to what there is, in its
+// place: one factor for a step and no second set of sums (Dao 2023: "FlashAttention-2", section 3.1).
+#include <algorithm>
+
+#include "expr/affine.h"
+#include "schedule/stage.h"
+#include "support/error.h"
+#include "support/join.h"
+#include "te/axes.h"
+#include "te/reads.h"
+
+namespace tw::schedule {
+namespace {
+
+using te::CombinerKind;
+
+class Carry {
+ public:
+  Carry(State& state, Stage& tuple) : state_(state), tuple_(tuple), combiner_(tuple.compute.combiner) {
+    for (const te::Axis& a : tuple.compute.axes) ranges_.bind(a.name, 0, a.extent);
+  }
+
+  void run() {
+    const size_t maximum = find_maximum();
+    Stage* part = part_of(maximum);
+    if (part == nullptr || part->compute.combiner.kind != CombinerKind::kMax)
+      throw UserError(fmt::format("carry: {} combines no maximum of what is attached in it", tuple_.name()));
+    part->start = in_part(*part, maximum, so_far(maximum));
+    raise(maximum);
+    for (size_t k = 0; k < combiner_.result.size(); ++k) continue_sum(k);
+  }
+
+ private:
+  Expr lhs(size_t k) const { return var(combiner_.lhs[k], tuple_.compute.outputs[k].type); }
+  Expr rhs(size_t k) const { return var(combiner_.rhs[k], tuple_.compute.outputs[k].type); }
+
+  size_t find_maximum() const {
+    const auto& results = combiner_.result;
+    for (size_t k = 0; k < results.size(); ++k) {
+      if (equal(results[k], max(lhs(k), rhs(k)))) return k;
+    }
+    throw UserError(fmt::format("carry: {} combines no maxima", tuple_.name()));
+  }
+
+  // What a member has of the parts so far, at the axes of the tuple.
+  Expr so_far(size_t k) const {
+    const te::Tensor& t = tuple_.compute.outputs[k];
+    std::vector<Expr> indices;
+    for (size_t d = 0; d < t.shape.size(); ++d) indices.push_back(tuple_.compute.axes[d].var());
+    return t(std::move(indices));
+  }
+
+  // The one load that a member's next part is, or is where a column has one.
+  Expr load_of(size_t k) const {
+    const Expr& body = tuple_.compute.body[k];
+    const bool padded = body.op() == Op::kSelect && is_zero(body.arg(2));
+    const Expr& load = padded ? body.arg(1) : body;
+    return load.op() == Op::kLoad ? load : Expr();
+  }
+
+  // The stage that computes that part inside the tuple's loop, for nobody outside of it; null where there is none.
+  Stage* part_of(size_t k) const {
+    const Expr load = load_of(k);
+    const Stage* part = load ? state_.producer(load->name) : nullptr;
+    const bool inside = part != nullptr && part->consumer == tuple_.name() && part->is_local() &&
+                        tuple_.loop(part->at_loop).reduction && part->compute.outputs.size() == 1;
+    return inside && part->compute.is_reduction() ? &state_.stage(part->name()) : nullptr;
+  }
+
+  // From here on the maximum of a part is that of all so far, which exponentials of the part are relative to.
+  void raise(size_t maximum) {
+    const Expr both = max(lhs(maximum), rhs(maximum));
+    for (Expr& result : combiner_.result) {
+      result = rewrite(result, [&](const Expr& e) { return equal(e, both) ? rhs(maximum) : Expr(); });
+      result = rewrite(result, [&](const Expr& e) {
+        const bool is_factor = e.op() == Op::kCall && e->name == "exp" && !uses_var(e, combiner_.lhs[maximum]);
+        return is_factor ? imm(e.type(), 1) : Expr();
+      });
+      result = Analyzer().simplify(result);
+    }
+  }
+
+  // A sum of one thread alone begins with what its part would be added to.
+  void continue_sum(size_t k) {
+    Stage* part = part_of(k);
+    const Expr result = combiner_.result[k];
+    const auto is_shared = [](const Loop& l) { return l.reduction && l.kind == loop::ForKind::kThreads; };
+    if (part == nullptr || part->compute.combiner.kind != CombinerKind::kSum || result.op() != Op::kAdd) return;
+    if (!equal(result.arg(1), rhs(k)) || std::ranges::any_of(part->loops, is_shared)) return;
+    if (state_.readers(*part).size() != 1) return;
+    VarMap values;
+    for (size_t j = 0; j < combiner_.result.size(); ++j) {
+      values[combiner_.lhs[j]] = so_far(j);
+      values[combiner_.rhs[j]] = tuple_.compute.body[j];
+    }
+    part->start = in_part(*part, k, substitute(result.arg(0), values));
+    combiner_.result[k] = rhs(k);
+  }
+
+  // `e`, of the tuple's axes, where `part` computes the member's next part.
+  Expr in_part(const Stage& part, size_t k, const Expr& e) const {
+    const Expr load = load_of(k);
+    VarMap values;
+    for (size_t d = 0; d < load->args.size(); ++d)
+      solve(ranges_.simplify(load->args[d]), part.compute.axes[d], values);
+    for (const te::Axis& axis : tuple_.compute.axes) {
+      if (uses_var(e, axis.name) && !values.contains(axis.name)) values[axis.name] = copy_of_thread(part, axis);
+    }
+    const te::Axis& step = tuple_.compute.reduce_axes[0];
+    values[step.name] = tuple_.values.at(step.name);
+    return substitute(e, values);
+  }
+
+  // What part of an axis of the tuple an index of a load is: (axis / unit) mod count.
+  struct Digit {
+    std::string axis;
+    int64_t unit = 1;
+  };
+  static std::optional<Digit> digit_of(const Expr& index) {
+    const Expr& whole = index.op() == Op::kFloorMod && index.arg(1).op() == Op::kIntImm ? index.arg(0) : index;
+    if (whole.is_var()) return Digit{whole->name};
+    const bool divides = whole.op() == Op::kFloorDiv && whole.arg(0).is_var() && whole.arg(1).op() == Op::kIntImm;
+    return divides ? std::optional(Digit{whole.arg(0)->name, whole.arg(1)->value}) : std::nullopt;
+  }
+
+  // The axes of the tuple by which it reads element `index` of an axis of a part, in terms of that axis: a digit of one
+  // of them, or all of theirs.
+  void solve(const Expr& index, const te::Axis& axis, VarMap& values) const {
+    const std::vector<te::Axis> axes = joined(tuple_.compute.axes, tuple_.compute.reduce_axes);
+    if (const std::optional<Digit> digit = digit_of(index)) {
+      const Expr more = axis.var() * int_imm(digit->unit);
+      const auto [known, is_new] = values.try_emplace(digit->axis, more);
+      if (!is_new) known->second = known->second + more;
+      return;
+    }
+    const std::optional<LinearForm> form = as_linear(index);
+    std::vector<std::pair<int64_t, std::string>> digits;
+    if (form) {
+      for (const auto& [name, coefficient] : form->terms) digits.emplace_back(coefficient, name);
+    }
+    std::ranges::sort(digits);
+    int64_t unit = 1;
+    bool fits = form && form->constant == 0;
+    for (const auto& [coefficient, name] : digits) {
+      const auto own = std::ranges::find(axes, name, &te::Axis::name);
+      if (own == axes.end()) continue;
+      const Expr rest = floor_div(axis.var(), int_imm(unit));
+      values.insert_or_assign(name, name == digits.back().second ? rest : floor_mod(rest, int_imm(own->extent)));
+      fits = fits && coefficient == unit;
+      unit *= own->extent;
+    }
+    if (!fits && axis.extent > 1)
+      throw UserError(
+          fmt::format("carry: {} reads its parts at {}, not element by element", tuple_.name(), to_string(index)));
+  }
+
+  // Of an axis that counts copies, one for each of the threads that share a row: the thread's own.
+  Expr copy_of_thread(const Stage& part, const te::Axis& axis) const {
+    const auto counts = [&](const Loop& l) { return uses_var(tuple_.values.at(axis.name), l.var); };
+    const auto is_thread = [](const Loop& l) { return l.kind == loop::ForKind::kThreads && l.extent > 1; };
+    if (std::ranges::none_of(tuple_.loops, [&](const Loop& l) { return is_thread(l) && counts(l); })) return int_imm(0);
+    for (const Loop& l : part.loops) {
+      if (l.reduction && l.kind == loop::ForKind::kThreads && l.extent == axis.extent) return var(l.var);
+    }
+    throw UserError(fmt::format("carry: {} has no threads for {} of {}", part.name(), axis.name, tuple_.name()));
+  }
+
+  State& state_;
+  Stage& tuple_;
+  te::Combiner& combiner_;
+  Analyzer ranges_;
+};
+
+}  // namespace
+
+void apply_carry(State& state, const Primitive& p) {
+  Stage& tuple = state.stage(p.stage);
+  const te::Compute& c = tuple.compute;
+  if (!c.is_reduction() || c.combiner.kind != CombinerKind::kTuple || c.reduce_axes.size() != 1)
+    throw UserError(fmt::format("carry: {} is no reduction over a tuple by one axis", p.stage));
+  Carry(state, tuple).run();
+}
+
+}  // namespace tw::schedule

@@ -6,15 +6,41 @@
 
 namespace tw {
 
-Expr scaled(const Expr& e, double factor) {
+namespace {
+
+bool constant(const Expr& e) { return e.op() == Op::kFloatImm; }
+
+// A constant times `factor`; a finite one stays finite.
+Expr product_of(const Expr& number, double factor) {
   constexpr double kMost = std::numeric_limits<float>::max();
-  const auto constant = [](const Expr& x) { return x.op() == Op::kFloatImm; };
+  const double product = number->number * factor;
+  const bool finite = std::abs(number->number) <= kMost;
+  return float_imm(finite ? std::clamp(product, -kMost, kMost) : product, number.type());
+}
+
+}  // namespace
+
+double common_factor(const Expr& e) {
+  if (e.op() == Op::kMul) {
+    const Expr& number = e.arg(constant(e.arg(0)) ? 0 : 1);
+    return constant(number) && number->number > 0 ? number->number : 1;
+  }
+  if (e.op() != Op::kSelect) return 1;
+  if (constant(e.arg(1))) return common_factor(e.arg(2));
+  const double first = common_factor(e.arg(1));
+  return constant(e.arg(2)) || common_factor(e.arg(2)) == first ? first : 1;
+}
+
+Expr without_factor(const Expr& e, double factor) {
+  if (constant(e)) return product_of(e, 1 / factor);
+  if (e.op() == Op::kMul) return e.arg(constant(e.arg(0)) ? 1 : 0);
+  return select(e.arg(0), without_factor(e.arg(1), factor), without_factor(e.arg(2), factor));
+}
+
+Expr scaled(const Expr& e, double factor) {
   switch (e.op()) {
-    case Op::kFloatImm: {
-      const double product = e->number * factor;
-      const bool finite = std::abs(e->number) <= kMost;
-      return float_imm(finite ? std::clamp(product, -kMost, kMost) : product, e.type());
-    }
+    case Op::kFloatImm:
+      return product_of(e, factor);
     case Op::kMul:
       if (constant(e.arg(1))) return e.arg(0) * scaled(e.arg(1), factor);
       if (constant(e.arg(0))) return scaled(e.arg(0), factor) * e.arg(1);

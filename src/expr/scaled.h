@@ -8,4 +8,11 @@ namespace tw {
 /// what selects choose from, as long as nothing is computed more often. Constants stay finite.
 Expr scaled(const Expr& e, double factor);
 
+/// The positive constant, a factor in `e`, of which all is a multiple that selects choose, beside constants; 1 where
+/// there is none.
+double common_factor(const Expr& e);
+
+/// `e` / `factor`, its common factor: what it multiplies as it is. Constants stay finite.
+Expr without_factor(const Expr& e, double factor);
+
 }  // namespace tw

@@ -11,6 +11,7 @@
 #include "te/reads.h"
 #include "te/rewrite.h"
 #include "te/row_mask.h"
+#include "te/whole_elements.h"
 
 namespace tw::te {
 namespace {
@@ -42,7 +43,7 @@ class OnlinePass {
     const bool is_it = max != nullptr && max->is_reduction() && max->combiner.kind == CombinerKind::kMax &&
                        max->reduce_axes.size() == 1 && max->outputs[0].type.is_float();
     if (!is_it) return declined("{} is no maximum of a row of floats", maximum);
-    keep_elements_whole(maximum);
+    whole_ = keep_elements_whole(program_, maximum);
     inline_between(maximum);
     max_ = *program_.find_compute(maximum);
     for (const Compute& c : program_.computes) {
@@ -81,7 +82,8 @@ class OnlinePass {
   }
 
   // Elements in units of log(2), where their exponentials are rounded to 16 bits and nobody else wants them: powers of
-  // two take no product more then. Not of elements with a mask that is read: the lowest number would become -inf.
+  // two take no product more then. A factor that all elements have, as attention's scale, is left to the step that
+  // takes the maximum off them. Not of elements with a mask that is read: the lowest number would become -inf.
   void use_powers_of_two() {
     const Expr& e = max_.body[0];
     if (e.op() != Op::kLoad || type() != DataType::f32() || !wide_->half || program_.is_output(max_.name())) return;
@@ -94,12 +96,21 @@ class OnlinePass {
       only = only && (own || count_reads(c, e->name) + count_reads(c, max_.name()) == 0);
     }
     if (!only || !is_of_products(elements->body[0], program_)) return;
-    elements->body[0] = scaled(elements->body[0], std::numbers::log2e);
+    Expr& body = elements->body[0];
+    const double factor = common_factor(body), unit = factor * std::numbers::log2e;
+    const bool apart = factor < 1 && unit <= 1;  // constants beside the multiples stay finite
+    body = apart ? without_factor(body, factor) : scaled(body, std::numbers::log2e);
+    unit_ = apart ? unit : 1;
     whole_.push_back(elements->name());
-    unit_ = std::numbers::ln2;
   }
 
-  Expr power(const Expr& e) const { return tw::call("exp", {unit_ == 1 ? e : e * imm(e.type(), unit_)}); }
+  // exp of how far `e` is above `maximum`.
+  Expr power(const Expr& e, const Expr& maximum) const {
+    if (unit_ == 0) return tw::call("exp", {e - maximum});
+    const Expr unit = imm(e.type(), unit_), none = imm(e.type(), 0);
+    const Expr above = unit_ == 1 ? e - maximum : fma(e, unit, none - maximum * unit);
+    return tw::call("exp", {above * imm(e.type(), std::numbers::ln2)});
+  }
   bool depends_on_max(const Compute& c) const { return depends_on(program_, c, max_.name()); }
   bool is_sum(const std::string& tensor) const {
     return std::ranges::any_of(sums_, [&](const Sum& s) { return s.name() == tensor; });
@@ -119,78 +130,6 @@ class OnlinePass {
   int64_t column_groups() const { return ceil_div(columns(), cut_.each * cut_.width); }
   static std::string part(const std::string& tensor) { return tensor + ".block"; }
   static std::string whole(const std::string& tensor) { return tensor + ".row"; }
-
-  // Elements of the row stay in registers from where they are computed to where they are used: what would round them to
-  // 16 bits on the way, to store them, does not.
-  void keep_elements_whole(const std::string& maximum) {
-    std::set<std::string> wide;  // were of 16 bits
-    const std::set<std::string> elements = elements_of(maximum);
-    for (Compute& c : program_.computes) {
-      if (!elements.contains(c.name()) || c.outputs.size() > 1) continue;
-      Expr body = unrounded(c.body[0], wide);
-      Tensor& out = c.outputs[0];
-      if (!c.is_reduction() && is_rounding(body) && !program_.is_output(out.name) && is_read_as_f32(out)) {
-        body = body.arg(0);
-        out.type = body.type();
-        wide.insert(out.name);
-      }
-      if (!equal(body, c.body[0]) && c.name() != maximum) whole_.push_back(c.name());
-      c.body[0] = body;
-    }
-    for (Compute& c : program_.computes) {
-      for (Expr& body : c.body) body = read_whole(body, wide);
-    }
-  }
-
-  // The maximum, and what its elements are computed of point by point: no operands of products, whose instructions want
-  // 16 bits.
-  std::set<std::string> elements_of(const std::string& maximum) const {
-    std::set<std::string> elements = {maximum}, read, operands;
-    for (const Compute& c : program_.computes) {
-      if (c.is_reduction() && c.name() != maximum) visit_reads(c, [&](const Expr& e) { operands.insert(e->name); });
-    }
-    for (auto c = program_.computes.rbegin(); c != program_.computes.rend(); ++c) {
-      const bool between = read.contains(c->name()) && !c->is_reduction() && !operands.contains(c->name());
-      if (between) elements.insert(c->name());
-      if (between || c->name() == maximum) visit_reads(*c, [&](const Expr& e) { read.insert(e->name); });
-    }
-    return elements;
-  }
-
-  static bool is_rounding(const Expr& e) {
-    return e.op() == Op::kCast && e.type().is_half() && e.arg(0).type() == DataType::f32();
-  }
-
-  // Whether nothing but conversions reads `tensor`.
-  bool is_read_as_f32(const Tensor& tensor) const {
-    bool only = true;
-    const auto is_it = [&](const Expr& x) { return x.op() == Op::kLoad && x->name == tensor.name; };
-    for (const Compute& c : program_.computes) {
-      for (const Expr& body : c.body) {
-        only = only && !is_it(body);
-        visit(body, [&](const Expr& e) {
-          const bool converts = e.op() == Op::kCast && e.type() == DataType::f32();
-          only = only && (converts || std::ranges::none_of(e->args, is_it));
-        });
-      }
-    }
-    return only;
-  }
-
-  // `e` where loads of `wide` are f32 already, and without conversions of f32 to 16 bits and back.
-  static Expr unrounded(const Expr& e, const std::set<std::string>& wide) {
-    return rewrite(read_whole(e, wide), [&](const Expr& x) {
-      const bool rounds = x.op() == Op::kCast && x.type() == DataType::f32() && is_rounding(x.arg(0));
-      return rounds ? x.arg(0).arg(0) : Expr();
-    });
-  }
-
-  static Expr read_whole(const Expr& e, const std::set<std::string>& wide) {
-    return rewrite(e, [&](const Expr& x) -> Expr {
-      if (x.op() != Op::kCast || x.arg(0).op() != Op::kLoad || !wide.contains(x.arg(0)->name)) return {};
-      return load(x.arg(0)->name, DataType::f32(), x.arg(0)->args);
-    });
-  }
 
   // What stands between the maximum and the sums becomes part of their terms.
   void inline_between(const std::string& maximum) {
@@ -273,7 +212,7 @@ class OnlinePass {
   // Whether `e`, part of a term, is exp(s_j - M) of the term's row; which that is is noted in `sum`.
   bool is_exponential(Sum& sum, const Expr& e) const {
     if (e.op() != Op::kCall || e->name != "exp") return false;
-    const Expr power = unrounded(e.arg(0), {});
+    const Expr power = unrounded(e.arg(0));
     if (power.op() != Op::kSub) return false;
     const Expr& max = power.arg(1);
     if (max.op() != Op::kLoad || max->name != max_.name()) return false;
@@ -341,7 +280,7 @@ class OnlinePass {
     const Expr none = identity_of(CombinerKind::kMax, type()), zero = imm(type(), 0);
     out.computes.push_back(over_block(part(max_.name()), axes, CombinerKind::kMax, inside(r, element(row, r), none)));
     const Tensor max = out.computes.back().outputs[0];
-    const Expr exponential = power(element(row, j) - finite(max(at)));
+    const Expr exponential = power(element(row, j), finite(max(at)));
     out.computes.push_back(compute(max_.name() + ".exp", elements, inside(j, exponential, zero)));
     const Tensor powers = out.computes.back().outputs[0];
     for (const Sum& s : sums_) {
@@ -381,7 +320,7 @@ class OnlinePass {
     const auto side = [&](char letter, size_t k) { return var(fmt::format("{}{}", letter, k), type()); };
     const Expr max = tw::max(side('a', sums.size() - 1), side('b', sums.size() - 1));
     const auto scaled = [&](char letter, size_t k) {
-      return side(letter, k) * power(side(letter, sums.size() - 1) - finite(max));
+      return side(letter, k) * power(side(letter, sums.size() - 1), finite(max));
     };
     for (size_t k = 0; k < sums.size(); ++k) {
       const bool is_max = k + 1 == sums.size();
@@ -487,7 +426,7 @@ class OnlinePass {
   std::list<Sum> sums_;
   const Sum* wide_ = nullptr;       // the one with columns
   std::vector<std::string> whole_;  // computes that round no more, or have another factor
-  double unit_ = 1;                 // of elements
+  double unit_ = 0;                 // of elements, of log(2); 0: of 1
   std::string reason_;
 };
 

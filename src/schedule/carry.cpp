@@ -18,7 +18,9 @@ using te::CombinerKind;
 class Carry {
  public:
   Carry(State& state, Stage& tuple) : state_(state), tuple_(tuple), combiner_(tuple.compute.combiner) {
-    for (const te::Axis& a : tuple.compute.axes) ranges_.bind(a.name, 0, a.extent);
+    for (const auto* axes : {&tuple.compute.axes, &tuple.compute.reduce_axes}) {
+      for (const te::Axis& a : *axes) ranges_.bind(a.name, 0, a.extent);
+    }
   }
 
   void run() {
@@ -98,18 +100,26 @@ class Carry {
     combiner_.result[k] = rhs(k);
   }
 
-  // `e`, of the tuple's axes, where `part` computes the member's next part.
+  // `e`, of the tuple's axes, where `part` computes the member's next part; the identity where the part has columns of
+  // whole tiles beyond those of the tuple.
   Expr in_part(const Stage& part, size_t k, const Expr& e) const {
     const Expr load = load_of(k);
     VarMap values;
-    for (size_t d = 0; d < load->args.size(); ++d)
-      solve(ranges_.simplify(load->args[d]), part.compute.axes[d], values);
+    for (size_t d = 0; d < load->args.size(); ++d) solve(ranges_.simplify(load->args[d]), part.compute.axes[d], values);
     for (const te::Axis& axis : tuple_.compute.axes) {
       if (uses_var(e, axis.name) && !values.contains(axis.name)) values[axis.name] = copy_of_thread(part, axis);
     }
     const te::Axis& step = tuple_.compute.reduce_axes[0];
     values[step.name] = tuple_.values.at(step.name);
-    return substitute(e, values);
+    Analyzer inside;
+    for (const te::Axis& a : part.compute.axes) inside.bind(a.name, 0, a.extent);
+    Expr start = substitute(e, values);
+    for (const te::Axis& axis : tuple_.compute.axes) {
+      if (!values.contains(axis.name)) continue;
+      const Expr has = inside.simplify(values.at(axis.name) < int_imm(axis.extent));
+      if (!has.is_int(1)) start = select(has, start, part.compute.combiner.identity[0]);
+    }
+    return start;
   }
 
   // What part of an axis of the tuple an index of a load is: (axis / unit) mod count.

@@ -15,9 +15,9 @@ namespace tw::schedule {
 namespace {
 
 constexpr std::array<std::string_view, 22> kNames = {
-    "split",    "reorder",    "fuse",       "vectorize",   "unroll",    "threads",  "parallel",
-    "inline",   "compute_at", "cache_read", "cache_write", "rfactor",   "pipeline", "tensorize",
-    "prefetch", "layout",     "matrices",   "write_at",    "implement", "branch",   "online",  "carry"};
+    "split",      "reorder",    "fuse",        "vectorize", "unroll",   "threads",   "parallel", "inline",
+    "compute_at", "cache_read", "cache_write", "rfactor",   "pipeline", "tensorize", "prefetch", "layout",
+    "matrices",   "write_at",   "implement",   "branch",    "online",   "carry"};
 
 std::string to_string(const Primitive& p) {
   std::string text = fmt::format("{} {}", kNames[static_cast<size_t>(p.kind)], p.stage);

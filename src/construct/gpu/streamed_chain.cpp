@@ -30,12 +30,13 @@ struct Shape {
   int64_t warps, rows, keys, stages;  // `rows` of instructions a warp, `keys` of a block
   Multiplier multiplier = Multiplier::kWarp;
 };
-constexpr std::array<Shape, 8> kGroupShapes = {{{4, 1, 128, 2, Multiplier::kWarpGroup},
+constexpr std::array<Shape, 9> kGroupShapes = {{{4, 1, 128, 2, Multiplier::kWarpGroup},
                                                 {4, 1, 64, 2, Multiplier::kWarpGroup},
                                                 {4, 1, 64, 3, Multiplier::kWarpGroup},
                                                 {4, 1, 192, 2, Multiplier::kWarpGroup},
                                                 {8, 1, 128, 2, Multiplier::kWarpGroup},
                                                 {8, 1, 128, 3, Multiplier::kWarpGroup},
+                                                {8, 1, 64, 2, Multiplier::kWarpGroup},
                                                 {8, 1, 64, 3, Multiplier::kWarpGroup},
                                                 {12, 1, 128, 2, Multiplier::kWarpGroup}}};
 constexpr std::array<Shape, 11> kShapes = {{{4, 1, 64, 2},

@@ -93,7 +93,7 @@ std::string maximum_of(const Chain& chain) {
 int64_t streamed_registers(int64_t rows, int64_t keys, int64_t columns) {
   constexpr int64_t kOthers = 48;
   const int64_t result = round_up(columns, kColumns) / 2;
-  return rows * (result + keys / 2 + keys / 4) + kOthers;
+  return rows * (result + keys / 2) + kOthers;
 }
 
 namespace {

@@ -19,7 +19,7 @@ inline constexpr int64_t kMaxResidentColumns = 256;
 /// The stage that is the maximum of the rows between the two products; empty when there is none.
 std::string maximum_of(const Chain& chain);
 /// Registers of a thread of a warp that has `rows` times 16 rows, of which it holds its part in f32: `columns` of the
-/// result, and beside them a block's scores, over `keys`, then their exponentials, and these in 16 bits. So many are
+/// result, and beside them a block's scores, over `keys`, which become exponentials and these 16 bits. So many are
 /// there at most.
 int64_t streamed_registers(int64_t rows, int64_t keys, int64_t columns);
 inline constexpr int64_t kMaxStreamedRegisters = 250;

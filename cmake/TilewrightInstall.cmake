@@ -24,20 +24,19 @@ set_target_properties(tilewright_compiler PROPERTIES OUTPUT_NAME tilewright EXPO
                       VERSION ${TW_INTERFACE_VERSION} SOVERSION 1)
 set_target_properties(tilewright_rt PROPERTIES EXPORT_NAME runtime VERSION ${TW_INTERFACE_VERSION} SOVERSION 1)
 
-install(TARGETS tilewright RUNTIME COMPONENT compiler)
-install(TARGETS tilewright_compiler EXPORT TilewrightCompiler LIBRARY COMPONENT compiler)
-install(TARGETS tilewright_rt EXPORT TilewrightRuntime LIBRARY COMPONENT runtime)
-install(FILES include/tilewright/compiler.h include/tilewright/refit.h DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/tilewright" COMPONENT compiler)
-install(FILES include/tilewright/runtime.h DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/tilewright" COMPONENT runtime)
-install(FILES "${TW_THIRD_PARTY}/include/dlpack/dlpack.h" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/dlpack" COMPONENT runtime)
+install(TARGETS tilewright RUNTIME COMPONENT command)
+install(TARGETS tilewright_compiler EXPORT TilewrightCompiler LIBRARY COMPONENT compiler NAMELINK_COMPONENT development)
+install(TARGETS tilewright_rt EXPORT TilewrightRuntime LIBRARY COMPONENT runtime NAMELINK_COMPONENT development)
+install(FILES include/tilewright/compiler.h include/tilewright/refit.h DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/tilewright" COMPONENT development)
+install(FILES include/tilewright/runtime.h DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/tilewright" COMPONENT development)
+install(FILES "${TW_THIRD_PARTY}/include/dlpack/dlpack.h" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/dlpack" COMPONENT development)
 install(FILES LICENSE DESTINATION "${CMAKE_INSTALL_DOCDIR}" COMPONENT runtime)
 foreach(part Compiler Runtime)
-  string(TOLOWER ${part} component)
-  install(EXPORT Tilewright${part} NAMESPACE Tilewright:: DESTINATION "${TW_PACKAGE_DIR}" COMPONENT ${component})
+  install(EXPORT Tilewright${part} NAMESPACE Tilewright:: DESTINATION "${TW_PACKAGE_DIR}" COMPONENT development)
 endforeach()
 configure_package_config_file(cmake/TilewrightConfig.cmake.in "${PROJECT_BINARY_DIR}/TilewrightConfig.cmake"
                               INSTALL_DESTINATION "${TW_PACKAGE_DIR}")
 write_basic_package_version_file("${PROJECT_BINARY_DIR}/TilewrightConfigVersion.cmake" VERSION ${TW_INTERFACE_VERSION}
                                  COMPATIBILITY SameMajorVersion)
 install(FILES "${PROJECT_BINARY_DIR}/TilewrightConfig.cmake" "${PROJECT_BINARY_DIR}/TilewrightConfigVersion.cmake"
-        DESTINATION "${TW_PACKAGE_DIR}" COMPONENT runtime)
+        DESTINATION "${TW_PACKAGE_DIR}" COMPONENT development)

@@ -1,0 +1,37 @@
+# What other build systems find: pkg-config files, and Debian packages by `cpack -G DEB` in the build folder:
+#   tilewright          the command
+#   libtilewright1      the compiler as a library
+#   libtilewright-rt1   the runtime, all that a compiled model needs
+#   libtilewright-dev   headers, CMake package, pkg-config files
+file(RELATIVE_PATH TW_PREFIX_OF_LIBRARIES "/${CMAKE_INSTALL_LIBDIR}/pkgconfig" "/")
+foreach(part rt compiler)
+  set(name tilewright-${part})
+  configure_file("cmake/${name}.pc.in" "${PROJECT_BINARY_DIR}/${name}.pc" @ONLY)
+  install(FILES "${PROJECT_BINARY_DIR}/${name}.pc" DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig" COMPONENT development)
+endforeach()
+
+set(CPACK_GENERATOR DEB)
+set(CPACK_COMPONENTS_ALL command compiler runtime development)
+set(CPACK_DEB_COMPONENT_INSTALL ON)
+set(CPACK_STRIP_FILES ON)
+set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
+set(CPACK_PACKAGE_CONTACT "Tilewright developers <tilewright@example.org>")
+set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "Compiler of ONNX models to native code for CPUs and NVIDIA GPUs")
+set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
+set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
+set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS_PRIVATE_DIRS "${PROJECT_BINARY_DIR}/runtime" "${PROJECT_BINARY_DIR}/src" "${PROJECT_BINARY_DIR}")
+set(CPACK_DEBIAN_PACKAGE_SECTION science)
+set(same "(= ${PROJECT_VERSION})")
+set(CPACK_DEBIAN_COMMAND_PACKAGE_NAME tilewright)
+set(CPACK_DEBIAN_COMPILER_PACKAGE_NAME libtilewright1)
+set(CPACK_DEBIAN_COMPILER_PACKAGE_SECTION libs)
+set(CPACK_DEBIAN_RUNTIME_PACKAGE_NAME libtilewright-rt1)
+set(CPACK_DEBIAN_RUNTIME_PACKAGE_SECTION libs)
+set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_NAME libtilewright-dev)
+set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_SECTION libdevel)
+set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_DEPENDS "libtilewright1 ${same}, libtilewright-rt1 ${same}")
+set(CPACK_COMPONENT_COMMAND_DESCRIPTION "The command tilewright: compile, run, bench and verify ONNX models.")
+set(CPACK_COMPONENT_COMPILER_DESCRIPTION "The compiler as a library with C and C++ interfaces.")
+set(CPACK_COMPONENT_RUNTIME_DESCRIPTION "Loads and runs compiled models; needs neither the compiler nor LLVM.")
+set(CPACK_COMPONENT_DEVELOPMENT_DESCRIPTION "Headers, CMake package and pkg-config files of both libraries.")
+include(CPack)

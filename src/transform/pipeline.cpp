@@ -23,7 +23,7 @@ const GraphPass kPasses[] = {
     {"common-subexpressions", eliminate_common_subexpressions, "no two nodes compute the same", true},
     {"dead-code", eliminate_dead_code, "every node is needed", true},
     {"merge-products", merge_products, "products of one activation are one where their readers can share it", true,
-     kLeftOut},
+     kLeftOutOrAlways},
     {"check-indices", check_indices, "every index that is read at run time is compared with its axis", false},
     {"split-phases", split_phases, "transposed convolutions of constant weights are convolutions by phases", true},
     {"choose-algorithms", choose_algorithms, "convolutions are Winograd's where that is predicted to be faster", true},

@@ -4,7 +4,8 @@
 //
 // No columns are copied: products take part whose results are read through index maps only, by contractions, or by
 // what a reshape or a transpose leads to. An element-wise operator right behind a product is its epilogue and would
-// become a kernel of its own.
+// become a kernel of its own: the gate of a feed-forward network, say. Two products with more tiles than SMs, but not
+// many more, may take longer than one of both and that kernel: the variant "always", which is measured.
 #include <algorithm>
 #include <optional>
 #include <set>
@@ -43,7 +44,7 @@ int64_t column_dim(const Shape& shape, int64_t rows) {
 class ProductMerger {
  public:
   ProductMerger(const graph::Graph& graph, const TransformContext& context)
-      : editor_(graph, context.ops), target_(context.target) {}
+      : editor_(graph, context.ops), target_(context.target), is_always_(context.variant == kAlways) {}
 
   graph::Graph run() {
     editor_.for_each([&](const Node& node) {  // merged products may be read by others
@@ -109,7 +110,8 @@ class ProductMerger {
     const int64_t rows = editor_.type(product.result).elements() / product.columns;
     return std::ranges::all_of(editor_.readers(product.result), [&](int n) {
       const Node& node = editor_.node(n);
-      if (node.op != "reshape") return role_of(editor_.ops(), node) != Role::kElementwise && reads_parts(node);
+      const bool is_epilogue = role_of(editor_.ops(), node) == Role::kElementwise;
+      if (node.op != "reshape") return (is_always_ || !is_epilogue) && reads_parts(node);
       const Shape& to = editor_.shape(node.outputs[0]);
       const int64_t dim = column_dim(to, rows);
       if (dim < 0 || !is_read_by_index(node.outputs[0])) return false;
@@ -216,6 +218,7 @@ class ProductMerger {
 
   Editor editor_;
   const TargetInfo& target_;
+  bool is_always_;  // whoever reads the products
 };
 
 }  // namespace

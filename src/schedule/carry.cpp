@@ -8,7 +8,6 @@
 #include "support/error.h"
 #include "support/join.h"
 #include "te/axes.h"
-#include "te/reads.h"
 
 namespace tw::schedule {
 namespace {
@@ -25,12 +24,14 @@ class Carry {
 
   void run() {
     const size_t maximum = find_maximum();
-    Stage* part = part_of(maximum);
+    const Stage* part = part_of(maximum);
     if (part == nullptr || part->compute.combiner.kind != CombinerKind::kMax)
       throw UserError(fmt::format("carry: {} combines no maximum of what is attached in it", tuple_.name()));
-    part->start = in_part(*part, maximum, so_far(maximum));
-    raise(maximum);
-    for (size_t k = 0; k < combiner_.result.size(); ++k) continue_sum(k);
+    raise(*part, maximum);
+    for (size_t k = 0; k < combiner_.result.size(); ++k) {
+      leave_out_factor(k);
+      continue_sum(k);
+    }
   }
 
  private:
@@ -70,17 +71,27 @@ class Carry {
     return inside && part->compute.is_reduction() ? &state_.stage(part->name()) : nullptr;
   }
 
-  // From here on the maximum of a part is that of all so far, which exponentials of the part are relative to.
-  void raise(size_t maximum) {
-    const Expr both = max(lhs(maximum), rhs(maximum));
-    for (Expr& result : combiner_.result) {
-      result = rewrite(result, [&](const Expr& e) { return equal(e, both) ? rhs(maximum) : Expr(); });
-      result = rewrite(result, [&](const Expr& e) {
-        const bool is_factor = e.op() == Op::kCall && e->name == "exp" && !uses_var(e, combiner_.lhs[maximum]);
-        return is_factor ? imm(e.type(), 1) : Expr();
-      });
-      result = Analyzer().simplify(result);
+  // Whoever reads the maximum of a part, but the tuple, wants that of all so far.
+  void raise(const Stage& part, size_t maximum) {
+    const Expr load = load_of(maximum);
+    for (Stage& reader : state_.stages) {
+      if (reader.name() == tuple_.name()) continue;
+      for (Expr& body : reader.compute.body) {
+        body = rewrite(body, [&](const Expr& e) {
+          if (e.op() != Op::kLoad || e->name != part.name()) return Expr();
+          VarMap own;
+          for (size_t d = 0; d < e->args.size(); ++d) own[part.compute.axes[d].name] = e->args[d];
+          return max(substitute(at(part, load, so_far(maximum), reader), own), e);
+        });
+      }
     }
+  }
+
+  // What a part sums is relative to the maximum of all so far: of a exp(..) + b exp(..) the second factor is 1.
+  void leave_out_factor(size_t k) {
+    const Expr result = combiner_.result[k];
+    const bool scales = result.op() == Op::kAdd && result.arg(1).op() == Op::kMul;
+    if (scales && equal(result.arg(1).arg(0), rhs(k))) combiner_.result[k] = result.arg(0) + rhs(k);
   }
 
   // A sum of one thread alone begins with what its part would be added to.
@@ -96,30 +107,41 @@ class Carry {
       values[combiner_.lhs[j]] = so_far(j);
       values[combiner_.rhs[j]] = tuple_.compute.body[j];
     }
-    part->start = in_part(*part, k, substitute(result.arg(0), values));
+    part->start = start_of(*part, load_of(k), at(*part, load_of(k), substitute(result.arg(0), values), *part));
     combiner_.result[k] = rhs(k);
   }
 
-  // `e`, of the tuple's axes, where `part` computes the member's next part; the identity where the part has columns of
-  // whole tiles beyond those of the tuple.
-  Expr in_part(const Stage& part, size_t k, const Expr& e) const {
-    const Expr load = load_of(k);
-    VarMap values;
-    for (size_t d = 0; d < load->args.size(); ++d) solve(ranges_.simplify(load->args[d]), part.compute.axes[d], values);
+  // `e`, of the tuple's axes, in terms of the axes of `part`, which the tuple reads by `load`; `by` is the stage whose
+  // threads want it.
+  Expr at(const Stage& part, const Expr& load, const Expr& e, const Stage& by) const {
+    const VarMap values = values_at(part, load);
+    VarMap all = values;
     for (const te::Axis& axis : tuple_.compute.axes) {
-      if (uses_var(e, axis.name) && !values.contains(axis.name)) values[axis.name] = copy_of_thread(part, axis);
+      if (uses_var(e, axis.name) && !values.contains(axis.name)) all[axis.name] = copy_of_thread(by, axis);
     }
     const te::Axis& step = tuple_.compute.reduce_axes[0];
-    values[step.name] = tuple_.values.at(step.name);
+    all[step.name] = tuple_.values.at(step.name);
+    return substitute(e, all);
+  }
+
+  // The axes of the tuple where it reads an element of `part`, in terms of those of the part.
+  VarMap values_at(const Stage& part, const Expr& load) const {
+    VarMap values;
+    for (size_t d = 0; d < load->args.size(); ++d) solve(ranges_.simplify(load->args[d]), part.compute.axes[d], values);
+    return values;
+  }
+
+  // `e`, or the identity where the part has columns of whole tiles beyond those of the tuple.
+  Expr start_of(const Stage& part, const Expr& load, Expr e) const {
     Analyzer inside;
     for (const te::Axis& a : part.compute.axes) inside.bind(a.name, 0, a.extent);
-    Expr start = substitute(e, values);
+    const VarMap values = values_at(part, load);
     for (const te::Axis& axis : tuple_.compute.axes) {
       if (!values.contains(axis.name)) continue;
       const Expr has = inside.simplify(values.at(axis.name) < int_imm(axis.extent));
-      if (!has.is_int(1)) start = select(has, start, part.compute.combiner.identity[0]);
+      if (!has.is_int(1)) e = select(has, e, part.compute.combiner.identity[0]);
     }
-    return start;
+    return e;
   }
 
   // What part of an axis of the tuple an index of a load is: (axis / unit) mod count.
@@ -165,15 +187,15 @@ class Carry {
           fmt::format("carry: {} reads its parts at {}, not element by element", tuple_.name(), to_string(index)));
   }
 
-  // Of an axis that counts copies, one for each of the threads that share a row: the thread's own.
-  Expr copy_of_thread(const Stage& part, const te::Axis& axis) const {
-    const auto counts = [&](const Loop& l) { return uses_var(tuple_.values.at(axis.name), l.var); };
+  // Of an axis that counts copies, one for each of the threads that share a row: that of a thread of `stage`.
+  Expr copy_of_thread(const Stage& stage, const te::Axis& axis) const {
     const auto is_thread = [](const Loop& l) { return l.kind == loop::ForKind::kThreads && l.extent > 1; };
+    const auto counts = [&](const Loop& l) { return uses_var(tuple_.values.at(axis.name), l.var); };
     if (std::ranges::none_of(tuple_.loops, [&](const Loop& l) { return is_thread(l) && counts(l); })) return int_imm(0);
-    for (const Loop& l : part.loops) {
-      if (l.reduction && l.kind == loop::ForKind::kThreads && l.extent == axis.extent) return var(l.var);
-    }
-    throw UserError(fmt::format("carry: {} has no threads for {} of {}", part.name(), axis.name, tuple_.name()));
+    const auto last = std::ranges::find_if(stage.loops.rbegin(), stage.loops.rend(), is_thread);
+    if (last == stage.loops.rend() || last->extent != axis.extent)
+      throw UserError(fmt::format("carry: {} has no threads for {} of {}", stage.name(), axis.name, tuple_.name()));
+    return var(last->var);
   }
 
   State& state_;

@@ -61,8 +61,9 @@ enum class PrimitiveKind : uint8_t {
   kOnline,  // the stage is the maximum of a row: what sums exponentials relative to it does so block by block of the
             // row, as a reduction over tuples (te/online.h); factors [block, each, width]: elements of a block; threads
             // that share the columns of the sum that has some, `width` neighbours each in turn
-  kCarry,   // the stage is such a reduction over tuples, in whose loop its parts are computed: the maximum of a part
-            // begins with that of all parts before it, and sums of a part with what they are added to (carry.cpp)
+  kCarry,   // the stage is such a reduction over tuples, in whose loop its parts are computed: what is relative to the
+            // maximum of a part is relative to that of all so far, and sums begin with what they are added to
+            // (carry.cpp)
 };
 
 struct Primitive {

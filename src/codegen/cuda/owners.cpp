@@ -73,8 +73,8 @@ class AccessFinder {
         if (e) loads(e);
       }
       if (s->kind != StmtKind::kStore || s->buffer != buffer_.name) return;
-      const bool alike = is_same_from_all(*groups_.back(), s->value);
-      add(s->indices, alike || combines ? Use::kStoresAlike : Use::kStores);
+      const bool constant = s->value.op() == Op::kFloatImm || s->value.op() == Op::kIntImm;
+      add(s->indices, constant || combines ? Use::kStoresAlike : Use::kStores);
     });
   }
 

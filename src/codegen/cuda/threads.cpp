@@ -64,13 +64,15 @@ bool is_exclusive(const ThreadGroup& group, const CommonStore& s) {
   return true;
 }
 
+bool is_constant(const Expr& e) { return e.op() == Op::kFloatImm || e.op() == Op::kIntImm; }
+
 // How many of the innermost loops of a group no index names; all others must be named.
 size_t unnamed_loops(const ThreadGroup& group, const CommonStore& s) {
   const auto named = [&](const Stmt& l) {
     const auto names = [&](const Expr& i) { return uses_var(i, l->var); };
     return l->extent == 1 || std::ranges::any_of(s.store->indices, names);
   };
-  if (is_same_from_all(group, s.store->value)) return 0;
+  if (is_constant(s.store->value)) return 0;  // the same from all
   size_t unnamed = 0;
   while (unnamed < group.loops.size() && !named(group.loops[group.loops.size() - 1 - unnamed])) ++unnamed;
   if (std::ranges::all_of(group.loops, named) || is_exclusive(group, s)) return 0;
@@ -133,13 +135,6 @@ int64_t max_threads(const Stmts& stmts) {
                                                 : std::max(max_threads(s->body), max_threads(s->otherwise)));
   }
   return max;
-}
-
-bool is_same_from_all(const ThreadGroup& group, const Expr& value) {
-  const std::string& lane = group.loops.back()->var;
-  const auto is_own = [&](const Expr& index) { return index.is_var() && index->name == lane; };
-  const bool copies = value.op() == Op::kLoad && std::ranges::any_of(value->args, is_own);
-  return copies || value.op() == Op::kFloatImm || value.op() == Op::kIntImm;
 }
 
 std::optional<Combination> combination_of(const ThreadGroup& group) {

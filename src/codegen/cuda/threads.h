@@ -42,10 +42,6 @@ struct Combination {
   int64_t run = 1;
 };
 
-/// Whether all threads of a group that store `value` store the same: a constant, or what each has a copy of, by the
-/// loop of its own number.
-bool is_same_from_all(const ThreadGroup& group, const Expr& value);
-
 /// The combination that a group is; nothing when each thread stores elements of its own. Throws InternalError when
 /// threads store to the same element in another way.
 std::optional<Combination> combination_of(const ThreadGroup& group);

@@ -102,6 +102,7 @@ run_ctest
 check layers python3 scripts/check_layers.py
 check options python3 scripts/check_options.py
 check sizes python3 scripts/check_sizes.py
+check picture python3 scripts/draw_results.py --check
 check format bash scripts/check_format.sh
 check script-tests python3 -m unittest discover -s tests/scripts -p 'test_*.py'
 check model-tests "$TW_PYTHON" -m unittest discover -s tests/models -p 'test_*.py'

@@ -1,12 +1,12 @@
 #include <algorithm>
 
 #include "graph/op.h"
-#include "support/error.h"
+#include "support/node_error.h"
 
 namespace tw::graph {
 
 void reject(const OpCall& call, std::string_view message) {
-  throw UserError("node '{}' ({}): {}", call.node.name, call.node.op, message);
+  throw NodeError(call.node.name, "node '{}' ({}): {}", call.node.name, call.node.op, message);
 }
 
 std::vector<TensorType> OpDef::output_types(const OpCall& call) const {

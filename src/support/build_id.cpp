@@ -5,7 +5,9 @@
 #include <link.h>
 
 #include <cstdint>
+#include <cstdio>
 #include <cstring>
+#include <fstream>
 #include <string_view>
 
 namespace tw {
@@ -64,6 +66,19 @@ std::string build_id() {
   Search search = {reinterpret_cast<uintptr_t>(&build_id), "", ""};
   dl_iterate_phdr(&look_at, &search);
   return (search.own.empty() ? "unknown" : search.own) + search.others;
+}
+
+// What the loader was told may be a relative path; what is mapped is known by its whole one.
+std::string own_file() {
+  const auto address = reinterpret_cast<uintptr_t>(&own_file);
+  std::ifstream maps("/proc/self/maps");
+  for (std::string line; std::getline(maps, line);) {
+    uintptr_t begin = 0, end = 0;
+    const size_t path = line.find('/');
+    const bool holds = std::sscanf(line.c_str(), "%zx-%zx", &begin, &end) == 2 && begin <= address && address < end;
+    if (holds) return path == std::string::npos ? "" : line.substr(path);
+  }
+  return "";
 }
 
 }  // namespace tw

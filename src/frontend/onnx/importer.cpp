@@ -5,6 +5,7 @@
 #include "core/special_values.h"
 #include "frontend/onnx/limits.h"
 #include "frontend/onnx/liveness.h"
+#include "support/node_error.h"
 
 namespace tw::frontend {
 
@@ -246,7 +247,8 @@ void Importer::convert(const onnx::NodeProto& node, NameScope& scope) {
   } catch (const UserError& e) {
     std::vector<std::string> types;
     for (size_t k = 0; k < c.num_inputs(); ++k) types.push_back(c.has(k) ? to_string(c.type(k)) : "absent");
-    throw UserError("node '{}' ({}, opset {}) with inputs ({}): {}", scope.prefix + c.name(), node.op_type(), opset,
+    const std::string name = scope.prefix + c.name();
+    throw NodeError(name, "node '{}' ({}, opset {}) with inputs ({}): {}", name, node.op_type(), opset,
                     fmt::join(types, ", "), e.what());
   }
 }

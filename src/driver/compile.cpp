@@ -183,18 +183,29 @@ std::vector<format::Section> sections_of(const Compiled& compiled) {
   return mapped(compiled.sections, [](const auto& section) { return format::Section{section.first, section.second}; });
 }
 
-}  // namespace
-
-std::vector<frontend::ImportResult> import_file(const std::string& path, const CompileOptions& options) {
+template <typename Import>
+std::vector<frontend::ImportResult> import_each(const CompileOptions& options, const Import& import) {
   std::vector<frontend::ImportResult> models;
   const auto total = static_cast<int64_t>(options.imports.size());
-  for (const frontend::ImportOptions& import : options.imports) {
+  for (const frontend::ImportOptions& one : options.imports) {
     if (options.progress) options.progress("import", static_cast<int64_t>(models.size()), total);
-    models.push_back(frontend::import_onnx_file(path, ops::all_ops(), import));
-    check_lengths(models.back(), import, options.states);
+    models.push_back(import(one));
+    check_lengths(models.back(), one, options.states);
     models.back().graph = with_states_last(models.back().graph, options.states, options.dtype);
   }
   return models;
+}
+
+}  // namespace
+
+std::vector<frontend::ImportResult> import_file(const std::string& path, const CompileOptions& options) {
+  return import_each(options, [&](const auto& one) { return import_onnx_file(path, ops::all_ops(), one); });
+}
+
+std::vector<frontend::ImportResult> import_bytes(std::span<const std::byte> bytes, const std::string& data_directory,
+                                                 const CompileOptions& options) {
+  return import_each(options,
+                     [&](const auto& one) { return import_onnx_bytes(bytes, data_directory, ops::all_ops(), one); });
 }
 
 Compiled compile_imported(const std::vector<frontend::ImportResult>& models, const CompileOptions& options) {

@@ -1,6 +1,8 @@
 // The compiler as a function: ONNX in, artefact out. The phases are import, transform, plan, lower, code, assemble.
 #pragma once
+#include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -11,8 +13,11 @@
 
 namespace tw::driver {
 
-/// Imports the model once for each of options.imports.
+/// Imports the model once for each of options.imports: from a file, or from bytes with external data below
+/// `data_directory` (empty: there may be none).
 std::vector<frontend::ImportResult> import_file(const std::string& path, const CompileOptions& options);
+std::vector<frontend::ImportResult> import_bytes(std::span<const std::byte> bytes, const std::string& data_directory,
+                                                 const CompileOptions& options);
 
 /// Compiles one model for one or several combinations of input shapes into one artefact: an entry for each on each
 /// target, kernels of a target and weights that are equal stored once. Throws UserError, Unsupported, UsageError,

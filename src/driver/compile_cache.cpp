@@ -78,14 +78,19 @@ bool external_data_is(const Json& files, const fs::path& folder) {
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CompileSummary, target, entries, families, groups, kernels, winograd_groups, opset,
                                    warnings)
 
-CompileSummary summarize(const Compiled& compiled) {
+CompileSummary summarize(const plan::Plan& plan) {
   CompileSummary s;
-  s.target = compiled.plan.targets();
-  for (const plan::EntryPlan& entry : compiled.plan.entries) {
-    if (entry.target == compiled.plan.entries.front().target) s.entries.push_back(entry.name);
+  s.target = plan.targets();
+  for (const plan::EntryPlan& entry : plan.entries) {
+    if (entry.target == plan.entries.front().target) s.entries.push_back(entry.name);
     s.groups += static_cast<int64_t>(entry.groups.size());
     for (const plan::GroupPlan& g : entry.groups) ++s.families[g.family];
   }
+  return s;
+}
+
+CompileSummary summarize(const Compiled& compiled) {
+  CompileSummary s = summarize(compiled.plan);
   s.kernels = compiled.kernels;
   s.winograd_groups = compiled.winograd_groups;
   s.opset = compiled.opset;

@@ -27,6 +27,7 @@ struct CompileSummary {
   std::vector<std::string> warnings;
 };
 CompileSummary summarize(const Compiled& compiled);
+CompileSummary summarize(const plan::Plan& plan);  // what a plan says of it
 
 struct CacheOptions {
   std::string folder;                    // empty: no cache

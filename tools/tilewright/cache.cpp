@@ -1,5 +1,5 @@
 // tilewright cache status|prune|path: artefacts and GPU kernels of earlier compilations.
-#include "driver/compile_cache.h"
+#include "driver/surroundings.h"
 #include "runtime/format/atomic_file.h"
 #include "support/error.h"
 #include "support/folders.h"
@@ -11,7 +11,7 @@ namespace {
 
 driver::CompileCache the_cache() {
   driver::CacheOptions options;
-  options.folder = artefact_cache_folder();
+  options.folder = driver::artefact_cache_folder();
   if (options.folder.empty()) throw UsageError("there is no place for a cache: set TILEWRIGHT_CACHE_DIR");
   return driver::CompileCache(std::move(options));
 }
@@ -44,10 +44,10 @@ int prune(const GlobalOptions& global, const VerbOptions& options) {
 
 int path(const GlobalOptions& global, const VerbOptions&) {
   if (global.json) {
-    print_json("tilewright.cache.v1", {{"folder", artefact_cache_folder()}});
+    print_json("tilewright.cache.v1", {{"folder", driver::artefact_cache_folder()}});
     return kOk;
   }
-  say(global, artefact_cache_folder());
+  say(global, driver::artefact_cache_folder());
   return kOk;
 }
 

@@ -13,6 +13,7 @@
 #include <fstream>
 
 #include "artefact/session.h"
+#include "driver/failure.h"
 #include "runtime/format/error.h"
 #include "support/error.h"
 #include "tilewright/repro.h"
@@ -101,25 +102,16 @@ int guarded(std::span<const std::string> command, const std::function<int()>& bo
     const int code = body();
     if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) fail_output();
     return code;
-  } catch (const UsageError& e) {
-    return report(kUsage, "usage: ", e.what());
-  } catch (const UserError& e) {
-    return report(kModel, "error: ", e.what());
-  } catch (const Unsupported& e) {
-    return report(kModel, "unsupported: ", e.what());
-  } catch (const ResourceError& e) {
-    return report(kExhausted, "error: ", e.what());
   } catch (const artefact::RuntimeFailure& e) {
     return report(e.exit_code(), "error: ", e.what());
-  } catch (const format::Error& e) {
-    return report(format::exit_code(e.code()), "error: ", e.what());
-  } catch (const std::filesystem::filesystem_error& e) {
-    return report(e.code() == std::errc::no_space_on_device ? kExhausted : kFailure, "error: ", e.what());
-  } catch (const std::system_error& e) {  // a full disk, no more threads
-    return report(kExhausted, "error: ", e.what());
   } catch (const std::bad_alloc&) {
     return report(kExhausted, "error: ", "out of memory");
   } catch (const std::exception& e) {
+    const auto [code, type] = driver::failure_of(e);
+    if (type != "internal") {
+      const bool has_name = type == "usage" || type == "unsupported";
+      return report(code, has_name ? fmt::format("{}: ", type) : "error: ", e.what());
+    }
     report(kInternal, "internal error: ", e.what());
     const std::string folder = write_repro(command, e.what());
     if (!folder.empty())

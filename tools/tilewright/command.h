@@ -82,8 +82,6 @@ void print_json(std::string_view schema, nlohmann::ordered_json document);
 /// A line of people's text: stdout, or stderr when --json keeps stdout for the document.
 void say(const GlobalOptions& global, const std::string& line);
 
-/// Folder of the cache of artefacts; empty: there is none.
-std::string artefact_cache_folder();
 /// This machine's measured parameters, for verbs that build something from them; notices go to stderr.
 driver::machine::MachineOptions measured_parameters();
 

@@ -1,6 +1,7 @@
 // tilewright compile MODEL.onnx -o MODEL.tw
 #include <filesystem>
 
+#include "driver/outcome.h"
 #include "runtime/format/atomic_file.h"
 #include "support/error.h"
 #include "tilewright/command.h"
@@ -11,16 +12,7 @@
 namespace tw::cli {
 namespace {
 
-// What a compilation gave, now or earlier.
-struct CompileOutcome {
-  driver::CompileSummary summary;
-  std::vector<driver::PassTime> times;  // empty when it was in the cache
-  bool cached = false;
-  driver::Padding padding = {};
-  driver::Profiling profiling = {};  // none when it was in the cache
-};
-
-void print_times(const GlobalOptions& global, const CompileOutcome& outcome) {
+void print_times(const GlobalOptions& global, const driver::CompileOutcome& outcome) {
   for (const driver::PassTime& t : outcome.times)
     say(global, fmt::format("  {:<6} {:<24} {:9.3f} ms", t.phase, t.pass, t.nanoseconds / 1e6));
 }
@@ -49,8 +41,8 @@ std::string plan_of(const std::string& artefact) {
 }
 
 // Compiles to `output`, or copies what an earlier compilation left in the cache.
-CompileOutcome produce(const VerbOptions& options, driver::CompileOptions compile, const std::string& output,
-                       Progress& progress) {
+driver::CompileOutcome produce(const VerbOptions& options, driver::CompileOptions compile, const std::string& output,
+                               Progress& progress) {
   auto [cache, key] = find_in_cache(options.model, compile, progress);
   if (options.time_passes) key.reset();
   if (key) {
@@ -66,10 +58,10 @@ CompileOutcome produce(const VerbOptions& options, driver::CompileOptions compil
     const Result<MappedFile> written = MappedFile::open(output);
     if (written.ok()) cache.store(*key, written->bytes(), compiled);
   }
-  return {driver::summarize(compiled), compiled.times, false, compiled.padding, compiled.profiling};
+  return driver::outcome_of(compiled);
 }
 
-void print_text(const GlobalOptions& global, const VerbOptions& options, const CompileOutcome& outcome,
+void print_text(const GlobalOptions& global, const VerbOptions& options, const driver::CompileOutcome& outcome,
                 const std::string& line) {
   const driver::CompileSummary& summary = outcome.summary;
   std::string families;
@@ -98,19 +90,6 @@ void print_text(const GlobalOptions& global, const VerbOptions& options, const C
   if (options.time_passes) print_times(global, outcome);
 }
 
-nlohmann::ordered_json json_of(const driver::Padding& p) {
-  return {{"kernels", p.kernels}, {"us", p.us}, {"of_us", p.all_us}, {"share", p.share()}};
-}
-
-nlohmann::ordered_json json_of(const driver::Profiling& p) {
-  return {
-      {"seconds", p.seconds},
-      {"candidates", p.candidates},
-      {"compilations",
-       {{"kernels", p.kernels_compiled}, {"templates", p.templates_compiled}, {"references", p.references_compiled}}},
-      {"templates_compiled_afterwards", p.winners_compiled}};
-}
-
 int compile(const GlobalOptions& global, const VerbOptions& options) {
   Progress progress(global);
   const driver::CompileOptions compile = with_surroundings(options.compile, progress);
@@ -122,7 +101,7 @@ int compile(const GlobalOptions& global, const VerbOptions& options) {
   if (options.plan_out.ends_with(".tw"))
     throw UsageError(fmt::format("--plan-out '{}': a plan is no artefact", options.plan_out));
   keep_input(options.model, options.plan_out);
-  const CompileOutcome outcome = produce(options, compile, output, progress);
+  const driver::CompileOutcome outcome = produce(options, compile, output, progress);
   if (!options.compile.stop_after.empty()) {
     say(global, fmt::format("stopped after pass {}", options.compile.stop_after));
     return kOk;
@@ -134,18 +113,10 @@ int compile(const GlobalOptions& global, const VerbOptions& options) {
   for (const std::string& warning : outcome.summary.warnings) print_error("tilewright: warning: {}\n", warning);
   const auto bytes = static_cast<int64_t>(std::filesystem::file_size(output));
   if (global.json) {
-    print_json("tilewright.compile.v1", {{"output", output},
-                                         {"target", outcome.summary.target},
-                                         {"entries", outcome.summary.entries.size()},
-                                         {"groups", outcome.summary.groups},
-                                         {"kernels", outcome.summary.kernels},
-                                         {"families", outcome.summary.families},
-                                         {"winograd_groups", outcome.summary.winograd_groups},
-                                         {"padding", json_of(outcome.padding)},
-                                         {"profiling", json_of(outcome.profiling)},
-                                         {"bytes", bytes},
-                                         {"cached", outcome.cached},
-                                         {"seconds", seconds}});
+    nlohmann::ordered_json document = {{"output", output}, {"bytes", bytes}, {"seconds", seconds}};
+    document.update(to_json(outcome));
+    if (!options.time_passes) document.erase("times");
+    print_json("tilewright.compile.v1", document);
     return kOk;
   }
   progress.clear();

@@ -3,6 +3,7 @@
 
 #include "driver/code/generate.h"
 #include "driver/machine/device.h"
+#include "driver/surroundings.h"
 #include "ops/list.h"
 #include "support/folders.h"
 #include "targets/registry.h"
@@ -146,7 +147,7 @@ int doctor(const GlobalOptions& global, const VerbOptions& options) {
                                         {"nvrtc", nvrtc},
                                         {"gpus", gpus},
                                         {"devices", devices},
-                                        {"cache", artefact_cache_folder()},
+                                        {"cache", driver::artefact_cache_folder()},
                                         {"database", tuning_database()}});
     return kOk;
   }
@@ -160,7 +161,7 @@ int doctor(const GlobalOptions& global, const VerbOptions& options) {
     say(global, fmt::format("GPU        {}: {}", name, std::string(gpu)));
     if (rates.contains(name)) print_device(global, rates[name], driver::machine::published_rates(name, gpu));
   }
-  say(global, fmt::format("cache      {}", artefact_cache_folder()));
+  say(global, fmt::format("cache      {}", driver::artefact_cache_folder()));
   say(global, fmt::format("database   {}", tuning_database()));
   for (const std::string& name : targets::target_names()) say(global, fmt::format("           --target {}", name));
   return kOk;

@@ -111,7 +111,6 @@ class LevelCompiler {
 
   void generate_code() {
     const auto count = static_cast<int64_t>(programs_.programs().size());
-    progress(0, count);
     const auto start = std::chrono::steady_clock::now();
     code_.generated = generate_missing();
     const auto elapsed = std::chrono::steady_clock::now() - start;
@@ -148,7 +147,9 @@ class LevelCompiler {
 
   // What lowers may still be no code: of a plan that a user changed that is no defect of ours.
   Generated generate_replayed(const std::vector<CodeTask>& tasks) try {
-    return generate(tasks, in_.target.info, {in_.options.threads, cubins_});
+    const auto known = static_cast<int64_t>(programs_.programs().size() - tasks.size());
+    const auto report = [&](int64_t done) { progress(known + done, known + std::ssize(tasks)); };
+    return generate(tasks, in_.target.info, {in_.options.threads, cubins_, false, nullptr, report});
   } catch (const InternalError& error) {
     if (in_.replay.empty()) throw;
     throw UsageError("--plan does not fit: {}", error.what());

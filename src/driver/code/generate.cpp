@@ -1,7 +1,9 @@
 #include "driver/code/generate.h"
 
 #include <algorithm>
+#include <atomic>
 #include <optional>
+#include <thread>
 
 #include "core/target_features.h"
 #include "driver/code/format_type.h"
@@ -27,6 +29,17 @@
 namespace tw::driver {
 namespace {
 
+// Work on all tasks in parallel, with progress.
+void for_each_task(std::span<const CodeTask> tasks, const CodeTools& tools, const std::function<void(size_t)>& work) {
+  std::atomic<int64_t> done = 0;
+  const auto caller = std::this_thread::get_id();
+  parallel_for(tasks.size(), tools.threads, [&](size_t i) {
+    if (tools.progress && std::this_thread::get_id() == caller) tools.progress(done);
+    work(i);
+    ++done;
+  });
+}
+
 #ifdef TW_HAVE_LLVM
 // A caller's tensors are aligned to their element only.
 constexpr codegen::cpu::EmitOptions kCpuEmission = {codegen::cpu::ParamAliasing::kDistinct, 1};
@@ -42,7 +55,7 @@ Generated generate_cpu(std::span<const CodeTask> tasks, const TargetInfo& target
   Generated out;
   out.target = {format::TargetKind::kCpu, architecture(target), level.required};
   out.programs.resize(tasks.size());
-  parallel_for(tasks.size(), tools.threads, [&](size_t i) {
+  for_each_task(tasks, tools, [&](size_t i) {
     codegen::cpu::MachineCode object = codegen::cpu::compile_object(tasks[i].program, level, kCpuEmission);
     out.programs[i].bytes = std::move(object.code);
     for (const codegen::cpu::KernelEntry& k : object.kernels)
@@ -115,7 +128,7 @@ Generated generate_cuda(std::span<const CodeTask> tasks, const TargetInfo& targe
   }
   for (const std::string& reason : tools.mainloop_only ? std::vector<std::string>() : build_templates(tasks, target))
     if (!reason.empty()) throw UserError(reason);
-  parallel_for(tasks.size(), tools.threads, [&](size_t i) {
+  for_each_task(tasks, tools, [&](size_t i) {
     if (is_template(tasks[i].program)) {
       out.programs[i] = template_code(tasks[i], target);
       TW_CHECK(tools.mainloop_only || !out.programs[i].is_mainloop_only, "the template of {} has gone", tasks[i].name);

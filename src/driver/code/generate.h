@@ -1,5 +1,6 @@
 // Code generation for the chosen target: the place where the driver picks a code generator.
 #pragma once
+#include <functional>
 #include <span>
 #include <string>
 #include <vector>
@@ -25,6 +26,8 @@ struct CodeTools {
   Cubins& cubins;
   bool mainloop_only = false;  // instead of what takes a compiler of templates long (ProgramCode::is_mainloop_only)
   std::atomic<int64_t>* compilations = nullptr;  // counts texts that NVRTC is given
+  /// Called by the calling thread between its programs; what it throws ends the work.
+  std::function<void(int64_t done)> progress = {};
 };
 
 /// Machine code of all programs for `target`. Unsupported when this build leaves the target's code generator out.

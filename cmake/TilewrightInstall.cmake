@@ -7,13 +7,13 @@ include(CMakePackageConfigHelpers)
 set(TW_INTERFACE_VERSION 1.0.0)
 set(TW_PACKAGE_DIR "${CMAKE_INSTALL_LIBDIR}/cmake/Tilewright")
 
-set_source_files_properties(src/driver/api.cpp TARGET_DIRECTORY tw_driver PROPERTIES COMPILE_DEFINITIONS TW_VERSION="${PROJECT_VERSION}")
+set_source_files_properties(src/driver/api/table.cpp TARGET_DIRECTORY tw_driver PROPERTIES COMPILE_DEFINITIONS TW_VERSION="${PROJECT_VERSION}")
 add_library(tilewright_compiler SHARED $<TARGET_OBJECTS:tw_driver>)
 target_include_directories(tilewright_compiler INTERFACE $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
                            $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
 target_link_libraries(tilewright_compiler PRIVATE tw_driver PUBLIC $<BUILD_INTERFACE:tw_dlpack>)
 target_compile_features(tilewright_compiler INTERFACE cxx_std_17)
-# Exported are the names of compiler.h and refit.h only: the runtime's symbol in here must not stand in for libtilewright_rt's.
+# Exported is the symbol of compiler.h only: that of the runtime in here must not stand in for libtilewright_rt's.
 target_link_options(tilewright_compiler PRIVATE "LINKER:--version-script=${PROJECT_SOURCE_DIR}/cmake/tilewright.map"
                     "LINKER:--gc-sections" "LINKER:--as-needed")
 if(NOT TW_SANITIZE)  # the sanitizers' own symbols come from the program
@@ -27,7 +27,7 @@ set_target_properties(tilewright_rt PROPERTIES EXPORT_NAME runtime VERSION ${TW_
 install(TARGETS tilewright RUNTIME COMPONENT command)
 install(TARGETS tilewright_compiler EXPORT TilewrightCompiler LIBRARY COMPONENT compiler NAMELINK_COMPONENT development)
 install(TARGETS tilewright_rt EXPORT TilewrightRuntime LIBRARY COMPONENT runtime NAMELINK_COMPONENT development)
-install(FILES include/tilewright/compiler.h include/tilewright/refit.h DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/tilewright" COMPONENT development)
+install(FILES include/tilewright/compiler.h include/tilewright/compiler.hpp DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/tilewright" COMPONENT development)
 install(FILES include/tilewright/runtime.h DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/tilewright" COMPONENT development)
 install(FILES "${TW_THIRD_PARTY}/include/dlpack/dlpack.h" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/dlpack" COMPONENT development)
 install(FILES LICENSE DESTINATION "${CMAKE_INSTALL_DOCDIR}" COMPONENT runtime)

@@ -8,6 +8,6 @@ folders=()
 for folder in src include runtime tools tests bench examples; do
   [ ! -d "$folder" ] || folders+=("$folder")
 done
-find "${folders[@]}" -type f \( -name '*.h' -o -name '*.cpp' -o -name '*.c' \) -print0 |
+find "${folders[@]}" -type f \( -name '*.h' -o -name '*.hpp' -o -name '*.cpp' -o -name '*.c' \) -print0 |
   xargs -0 --no-run-if-empty clang-format "${mode[@]}"
 echo "format: clean"

@@ -1,11 +1,11 @@
 // compile_cpp MODEL.onnx: compiles a model in memory, loads the artefact from memory, and runs it on inputs of 0, 1,
 // .., 6, 0, 1, ..; prints what was compiled and the sum of every f32 output.
-#include <tilewright/compiler.h>
 #include <tilewright/runtime.h>
 
 #include <cstdio>
 #include <memory>
 #include <string>
+#include <tilewright/compiler.hpp>
 #include <vector>
 
 namespace {
@@ -54,9 +54,9 @@ struct Tensor {
   std::vector<unsigned char> bytes;
 };
 
-void run(const std::vector<uint8_t>& artefact) {
+void run(const tilewright::Bytes& artefact) {
   TwModel* loaded = nullptr;
-  check(api().model_load_memory(artefact.data(), artefact.size(), nullptr, &loaded));
+  check(api().model_load_memory(artefact.data, artefact.size, nullptr, &loaded));
   const std::unique_ptr<TwModel, Free> model(loaded);
   TwContext* created = nullptr;
   check(api().context_create(model.get(), nullptr, &created));
@@ -99,7 +99,7 @@ int main(int argc, char** argv) {
         options;  // options.target = "cpu:x86-64-v3"; options.entries[0].shapes["x"] = {8, 64}; ..
     const tilewright::CompileResult result = tilewright::compile_file(argv[1], options);
     std::printf("compiled for %s: %lld groups, %zu bytes\n", result.report.target.c_str(),
-                static_cast<long long>(result.report.groups), result.artefact.size());
+                static_cast<long long>(result.report.groups), result.artefact.size);
     run(result.artefact);
     return 0;
   } catch (const tilewright::Error& error) {

@@ -1,177 +1,229 @@
-// The C++ interface of the Tilewright compiler (libtilewright): an ONNX model in, the bytes of an artefact out. The
-// artefact is run by the runtime (tilewright/runtime.h), on this machine or another one.
-//
-// All functions may be called from any thread, at the same time too. What fails throws tilewright::Error; nothing else
-// leaves the library but std::bad_alloc. The library never writes to stdout or stderr.
+/* The C interface of the Tilewright compiler (libtilewright): an ONNX model in, an artefact (.tw) out, which the
+ * runtime (tilewright/runtime.h) runs, on this machine or another one. Programs call one function, tw_get_compiler_api;
+ * it yields an append-only table of functions. tilewright/compiler.hpp is the same for C++.
+ *
+ * Rules that hold for the whole table:
+ *  - Functions that can fail return TwCompilerStatus*: NULL means success, anything else is freed with status_free. No
+ *    exception leaves the library, and it never writes to stdout or stderr.
+ *  - All functions may be called from any thread, at the same time too. An object that is changed or freed is used by
+ *    one thread at a time; several compilations may read the same options.
+ *  - Strings are UTF-8 and end in a zero. Those that are given are read during the call only. Those that are returned
+ *    live as long as the object that they are of; without an object, as long as the library.
+ *  - Structures carry struct_size = sizeof(the structure), which the caller sets, so that they may grow. Fields that
+ *    the caller's structure does not have keep their defaults.
+ *  - After an error, results are not changed: a handle keeps its value, and a file what it held before. */
 #ifndef TILEWRIGHT_COMPILER_H_
 #define TILEWRIGHT_COMPILER_H_
 
 #include <dlpack/dlpack.h>
+#include <stddef.h>
+#include <stdint.h>
 
-#include <cstddef>
-#include <cstdint>
-#include <functional>
-#include <map>
-#include <stdexcept>
-#include <string>
-#include <string_view>
-#include <utility>
-#include <vector>
-
-#if defined(__GNUC__)
-#define TILEWRIGHT_API __attribute__((visibility("default")))
-#else
-#define TILEWRIGHT_API
+#ifdef __cplusplus
+extern "C" {
 #endif
 
-namespace tilewright {
+#ifndef TW_API
+#if defined(__GNUC__)
+#define TW_API __attribute__((visibility("default")))
+#else
+#define TW_API
+#endif
+#endif
 
-/// What went wrong; the values are the exit codes of the command line for the same failure.
-enum class ErrorKind : int {
-  kFailure = 1,    // the operating system failed to read or write
-  kUsage = 2,      // an option is wrong: an unknown target or pass, a plan of another model
-  kModel = 3,      // the model is wrong, contradicts the options, or needs something that is not supported
-  kArtefact = 5,   // an artefact is damaged, or of another version
-  kExhausted = 6,  // disk or memory full
-  kInternal = 70,  // a defect of Tilewright
-};
+/* The table version that this header describes. */
+#define TW_COMPILER_API_VERSION 1u
 
-/// what() is one or more sentences that name the node, the shapes or the option, and what to change.
-class TILEWRIGHT_API Error : public std::runtime_error {
- public:
-  Error(ErrorKind kind, const std::string& message);
-  ~Error() override;
-  ErrorKind kind() const { return kind_; }
-  int exit_code() const { return static_cast<int>(kind_); }
+/* What went wrong. The values are the exit codes of the command `tilewright` for the same failure. */
+typedef enum TwCompilerErrorKind {
+  TW_COMPILER_OK = 0,
+  TW_COMPILER_FAILURE = 1,   /* the operating system failed to read or write */
+  TW_COMPILER_USAGE = 2,     /* an argument or option is wrong: an unknown target or pass, a plan of another model */
+  TW_COMPILER_MODEL = 3,     /* the model is wrong, contradicts the options, or needs something that is not supported */
+  TW_COMPILER_ARTEFACT = 5,  /* an artefact is damaged, or of another version */
+  TW_COMPILER_EXHAUSTED = 6, /* disk or memory is full, or a limit of the options is reached */
+  TW_COMPILER_INTERNAL = 70, /* a defect of Tilewright */
+  TW_COMPILER_CANCELLED = 130 /* TwCompileCallbacks.cancel said so */
+} TwCompilerErrorKind;
 
- private:
-  ErrorKind kind_;
-};
+typedef struct TwCompilerStatus TwCompilerStatus;
+typedef struct TwCompileOptions TwCompileOptions;
+typedef struct TwCompilation TwCompilation;
 
-/// One combination of input shapes. What the model leaves open must be given by one of the two.
-struct InputShapes {
-  std::map<std::string, std::vector<int64_t>> shapes;  // whole shapes of inputs, by name
-  std::map<std::string, int64_t> dimensions;           // values of symbolic dimensions, by name
-};
+/* A row of the table of options (docs/options.md). */
+typedef struct TwOptionInfo {
+  size_t struct_size;
+  const char* name;     /* as options_set takes it: "target" */
+  const char* kind;     /* "flag", "integer", "number", "duration", "size", "text", "choice", "file" or "folder" */
+  const char* choices;  /* of a choice: "strict|default|fast"; otherwise "" */
+  const char* initial;  /* what holds when the option is not set, in words or as a value; "" where nothing is to say */
+  const char* variable; /* of the environment, which is read where the option is not set; "" where there is none */
+  const char* help;
+  int32_t is_repeatable; /* nonzero: options_set adds one more value each time */
+} TwOptionInfo;
 
-/// What a compilation may be told. The fields are what programs use most; all of it has a name (options(), and
-/// docs/options.md), by which set() takes it as text.
-struct CompileOptions {
-  /// A name of target_names(), or several CPU levels with commas between, for one artefact that holds them all. "cpu"
-  /// is this host, with what it measures: once, in about 2 s, kept in $TILEWRIGHT_CACHE_DIR or else
-  /// $XDG_CACHE_HOME/tilewright; defaults where no file can be written.
-  std::string target = "cpu";
-  std::vector<InputShapes> entries = {{}};  // each becomes an entry of the artefact; they share weights and code
-  /// Inputs that become constants of the compiled model, by name: in CPU memory, row-major and compact (strides NULL or
-  /// such). Read during the call only.
-  std::map<std::string, DLTensor> constants;
-  /// Folders that links to external data may lead into, as in caches of models, and in which files may have several
-  /// hard links. Otherwise links stay in the model's folder, and a file with several names is an error.
-  std::vector<std::string> link_folders;
-  /// "f32", "f16" or "bf16": what the model's f32 values are stored and multiplied as. Inputs and outputs keep their
-  /// types; sums, statistics and what needs the range of f32 stay f32.
-  std::string dtype = "f32";
-  std::string plan;  // text of a plan to replay (CompileResult::plan of an earlier call); empty: make one
-  std::vector<std::string> disabled_passes;  // optional passes to leave out
-  std::vector<std::string>
-      disabled_families;       // families of kernels to leave out, as CompileReport::families names them
-  std::string dump_directory;  // the IR after every pass is written here; empty: nowhere
-  int threads = 0;             // for code generation; 0: all CPUs that this process may use
-  /// Of the import, the passes and lowering: kExhausted when they take more. 0: no limit of time; as much memory as the
-  /// machine and the control groups around this process have.
-  double max_seconds = 0;
-  std::int64_t max_memory_bytes = 0;
-  /// Measuring (docs/measuring.md): a command that serves candidates, for example {"/usr/bin/tilewright", "worker"}.
-  /// The library cannot know which program it may execute: empty, nothing is measured, and what the compiler predicts
-  /// to be best is taken. A worker that cannot be started ends in a warning.
-  std::vector<std::string> worker;
-  std::string database;                  // file of what was measured before, made if missing; empty: none
-  int measure_threads = 0;               // that the artefact will mostly run with; 0: all CPUs
-  double budget_seconds = 0;             // for measuring; 0: no limit
-  std::function<bool()> stop_measuring;  // asked now and then, by any thread; true: finish with the best so far
-  /// Called from the calling thread as phases go on: "import", "transform", "measure" if there is something to measure,
-  /// "lower", "code", "assemble".
-  std::function<void(std::string_view phase, int64_t done, int64_t total)> progress;
-  /// Options by name, as set() adds them: above the fields, in this order.
-  std::vector<std::pair<std::string, std::string>> named;
+/* What a compilation tells and asks. Functions that are NULL are not called. None may throw, jump out, or use the
+ * options or the compilation that it is called for. */
+typedef struct TwCompileCallbacks {
+  size_t struct_size;
+  void* user; /* passed to each of them */
+  /* `done` of `total` steps of a phase are done. Phases in their order: "import", "transform", "measure" if something
+   * is measured, "lower", "code", "assemble"; several models or targets repeat some of them; of a refit "import" and
+   * "refit". `detail` is NULL or one line of text about the step, for example what a candidate took. From the calling
+   * thread. */
+  void (*progress)(void* user, const char* phase, int64_t done, int64_t total, const char* detail);
+  /* Nonzero: measuring ends, and the compilation goes on with the best that is known so far. Asked now and then, from
+   * any thread, several at the same time. */
+  int32_t (*stop)(void* user);
+  /* Nonzero: the call gives up with TW_COMPILER_CANCELLED, after the current import, pass, kernel or measurement;
+   * no file is left behind. Asked like `stop`. */
+  int32_t (*cancel)(void* user);
+} TwCompileCallbacks;
 
-  /// Sets an option by its name: set("precision", "strict"), set("disable-pass", "fuse"). What can be given several
-  /// times is given once more. Throws Error(kUsage) when there is no such option or the value is malformed.
-  TILEWRIGHT_API void set(const std::string& name, const std::string& value);
-};
+/* A tensor under the name of an initializer of a model. In CPU memory, row-major and compact (strides NULL or such). */
+typedef struct TwNamedTensor {
+  const char* name;
+  DLTensor tensor;
+} TwNamedTensor;
 
-/// A row of the table of options.
-struct OptionInfo {
-  std::string name;
-  std::string kind;     // "flag", "integer", "number", "duration", "size", "text", "choice", "file" or "folder"
-  std::string field;    // of CompileOptions that says the same; empty: none
-  std::string choices;  // of a choice: "strict|default|fast"
-  std::string initial;  // what holds when it is not set, in words or as a value
-  std::string
-      variable;  // of the environment, which the command reads where the option is not given; the library does not
-  std::string help;
-  bool is_repeatable = false;
-};
+typedef struct TwNamedCount {
+  const char* name;
+  int64_t count;
+} TwNamedCount;
 
-struct PassTime {
-  std::string phase;  // "graph", "loop" or "code"
-  std::string pass;
-  int64_t nanoseconds = 0;
-};
+typedef struct TwPassTime {
+  const char* phase; /* "graph", "loop" or "code" */
+  const char* pass;
+  int64_t ns;
+} TwPassTime;
 
-struct CompileReport {
-  std::string target;  // with "cpu" resolved: "cpu:x86-64-v4"
-  int64_t opset = 0;   // of the model's default domain
-  int64_t groups = 0;
-  int64_t kernels = 0;                      // different ones
-  std::map<std::string, int64_t> families;  // schedule family -> groups that it took
-  std::vector<PassTime> times;
-  std::vector<std::string> warnings;
-};
+/* What compilation_report says most, for programs without a reader of JSON. */
+typedef struct TwCompileSummary {
+  size_t struct_size;
+  const char* target;
+  int64_t opset;
+  int64_t groups;
+  int64_t kernels;
+  const TwNamedCount* families;
+  size_t family_count;
+  const TwPassTime* times;
+  size_t time_count;
+  const char* const* warnings;
+  size_t warning_count;
+  int32_t cached;
+} TwCompileSummary;
 
-struct CompileResult {
-  /// The bytes of a .tw file; the same model, options and build give the same bytes. None with the option "stop-after".
-  std::vector<uint8_t> artefact;
-  std::string plan;  // text of all decisions
-  CompileReport report;
-};
+typedef struct TwCompilerApi {
+  uint32_t version; /* of this table; functions below `version` never change or move */
+  size_t struct_size;
 
-/// Compiles the ONNX model in the file `path`; external data is read from files below the model's folder.
-TILEWRIGHT_API CompileResult compile_file(const std::string& path, const CompileOptions& options = {});
+  const char* (*version_string)(void); /* of the library, for example "0.1.0" */
 
-/// Compiles the ONNX model in `bytes`. External data is looked for below `data_directory`; empty: a model with external
-/// data is an error.
-TILEWRIGHT_API CompileResult compile_bytes(const void* bytes, std::size_t size, const std::string& data_directory = "",
-                                           const CompileOptions& options = {});
+  /* Status objects. NULL is success: kind TW_COMPILER_OK, message "", details "{}". status_free(NULL) does nothing. */
+  TwCompilerErrorKind (*status_kind)(const TwCompilerStatus* status);
+  /* One or more sentences that name the node, the shapes or the option, and what to change. Options are named as
+   * options_set takes them. */
+  const char* (*status_message)(const TwCompilerStatus* status);
+  /* A JSON object for programs. "type" is always there: "failure", "usage", "model", "unsupported" (of kind
+   * TW_COMPILER_MODEL), "artefact", "exhausted", "internal" or "cancelled". "unsupported" has "operators": a list of
+   * names ("Einsum", or "com.example::Foo" outside of the default domain), sorted, each once, empty where no operator
+   * as such is at fault; and where they are known "items": a list of {"operator", "domain", "opset", "reason",
+   * "nodes"}. "node" is the name of the node that an error is about, where there is one. More keys may come. */
+  const char* (*status_details)(const TwCompilerStatus* status);
+  void (*status_free)(TwCompilerStatus* status);
 
-/// Writes the artefact to `path`: afterwards the file is the new one, or after an error what was there before.
-TILEWRIGHT_API void write_artefact(const CompileResult& result, const std::string& path);
+  /* What compilers know: rows of the table of options, in the order of docs/options.md, and the names that the option
+   * "target" takes. option_info: TW_COMPILER_USAGE when there is no such row. target_name: NULL when there is none. */
+  size_t (*option_count)(void);
+  TwCompilerStatus* (*option_info)(size_t index, TwOptionInfo* info);
+  size_t (*target_count)(void);
+  const char* (*target_name)(size_t index);
 
-/// All options that CompileOptions::set takes, in the order of docs/options.md.
-TILEWRIGHT_API std::vector<OptionInfo> options();
+  /* Options: new ones hold the defaults. options_free(NULL) does nothing. */
+  TwCompilerStatus* (*options_create)(TwCompileOptions** options);
+  void (*options_free)(TwCompileOptions* options);
+  /* Sets an option by its name, from text: ("precision", "strict"), ("dim", "batch=1,8"), ("budget", "60s"). A flag
+   * takes "true" or "false". What is repeatable is given once more. TW_COMPILER_USAGE when there is no such option or
+   * the text is malformed; the options are as before then. Contradictions between options are found by a compilation.
+   * Tensors of "const" and "state" are no text: options_set_constant, options_set_state. */
+  TwCompilerStatus* (*options_set)(TwCompileOptions* options, const char* name, const char* text);
+  /* What "shape" and "dim" say as text, for any name: the shape of an input, or the value of a symbolic dimension, in
+   * the combination `entry` of input shapes. Each combination becomes an entry of the artefact; they share weights and
+   * code. `entry` is one that is there (at first there is one, 0) or the next one, which is added without shapes. */
+  TwCompilerStatus* (*options_set_shape)(TwCompileOptions* options, size_t entry, const char* input,
+                                         const int64_t* shape, int32_t ndim);
+  TwCompilerStatus* (*options_set_dimension)(TwCompileOptions* options, size_t entry, const char* name, int64_t value);
+  /* The input `name` becomes a constant of the compiled model, in all combinations. The tensor is in CPU memory,
+   * row-major and compact; it is copied. */
+  TwCompilerStatus* (*options_set_constant)(TwCompileOptions* options, const char* name, const DLTensor* tensor);
+  /* Keeps a value on the device from one run to the next, as "state" does: what a run leaves as `output` is the next
+   * one's `input`. It begins with the tensor `initial`, which is copied; NULL: with zeros. */
+  TwCompilerStatus* (*options_set_state)(TwCompileOptions* options, const char* input, const char* output,
+                                         const DLTensor* initial);
+  /* The text of a plan to replay: compilation_plan of an earlier compilation. "": decisions are made. */
+  TwCompilerStatus* (*options_set_plan)(TwCompileOptions* options, const char* text);
 
-/// The artefact of the `size` bytes at `artefact`, which was compiled from an ONNX model, with other weights: byte for
-/// byte what a compilation of the model with them gives by the same build, options and plan, in a fraction of the time.
-/// `weights` are tensors under the names of the model's initializers, in CPU memory, row-major and compact: all that
-/// have several elements, none that the model does not have. The artefact may lack other initializers' names: single
-/// numbers, and shapes and axes, are part of its code and stay.
-///
-/// ErrorKind::kUsage names every weight that is missing, unknown, of another type or shape, not a number, or infinite
-/// where the old one was not; ErrorKind::kModel: these weights want other code (a bias of zeros that was left out).
-TILEWRIGHT_API std::vector<uint8_t> refit(const void* artefact, std::size_t size,
-                                          const std::map<std::string, DLTensor>& weights);
+  /* Compiles the ONNX model in the file `path`; external data is read from files below the model's folder. `options`
+   * and `callbacks` may be NULL. The artefact is the same, byte for byte, as of `tilewright compile` with the same
+   * options, database and cache.
+   *
+   * Candidates are measured, as by the command, by a program `tilewright-worker` or `tilewright` that belongs to the
+   * library: beside it, in ../bin, ../../bin or ../libexec/tilewright. Where there is none, what the compiler predicts
+   * to be best is taken, and a warning of the report says so; the option "no-measure" asks for the same without a
+   * warning. What was measured is kept in a database ("db"), artefacts and kernels in a cache ("no-cache"); the
+   * environment says where, as to the command (docs/options.md). */
+  TwCompilerStatus* (*compile_file)(const char* path, const TwCompileOptions* options,
+                                    const TwCompileCallbacks* callbacks, TwCompilation** compilation);
+  /* The same for the ONNX model in `bytes`. External data is read from files below `data_directory`; NULL or "": a
+   * model with external data is an error. Whole artefacts are not cached. */
+  TwCompilerStatus* (*compile_bytes)(const void* bytes, size_t size, const char* data_directory,
+                                     const TwCompileOptions* options, const TwCompileCallbacks* callbacks,
+                                     TwCompilation** compilation);
 
-/// The same from the files `artefact` and `weights` (.safetensors, or an ONNX model with these initializers) into the
-/// file `output`, which is the new one afterwards, or after an error what was there before. The result is not compared
-/// with a reference: `tilewright verify` does that.
-TILEWRIGHT_API void refit_file(const std::string& artefact, const std::string& weights, const std::string& output);
+  /* The artefact in the `size` bytes at `artefact`, which was compiled from an ONNX model, with other weights: byte for
+   * byte what a compilation of the model with them gives by the same build, options and plan, in a fraction of the
+   * time. `weights` are all initializers of the model that have several elements, and none that it does not have. The
+   * artefact may lack other initializers' names: single numbers, and shapes and axes, are part of its code and stay.
+   * TW_COMPILER_USAGE names every weight that is missing, unknown, of another type or shape, not a number, or infinite
+   * where the old one was not; TW_COMPILER_MODEL: these weights want other code (a bias of zeros that was left out). */
+  TwCompilerStatus* (*refit)(const void* artefact, size_t size, const TwNamedTensor* weights, size_t count,
+                             const TwCompileCallbacks* callbacks, TwCompilation** compilation);
+  /* The same from the files `artefact` and `weights` (.safetensors, or an ONNX model with these initializers) into the
+   * file `output`, atomically. The result is not compared with a reference: `tilewright verify` does that. */
+  TwCompilerStatus* (*refit_file)(const char* artefact, const char* weights, const char* output,
+                                  const TwCompileCallbacks* callbacks);
 
-/// Names that CompileOptions::target takes.
-TILEWRIGHT_API std::vector<std::string> target_names();
+  /* What a compilation made. compilation_free(NULL) does nothing. */
+  void (*compilation_free)(TwCompilation* compilation);
+  /* The bytes of a .tw file: *bytes receives where they are, *size how many. The same model, options and build give the
+   * same bytes. With the option "stop-after" there are none: NULL and 0. */
+  void (*compilation_artefact)(const TwCompilation* compilation, const void** bytes, size_t* size);
+  /* The text of all decisions; "" with the option "stop-after". */
+  const char* (*compilation_plan)(const TwCompilation* compilation);
+  /* A JSON object for programs:
+   *   "target"    text; "cpu" resolved: "cpu:x86-64-v4"; several with commas between
+   *   "entries"   how many combinations of shapes there are; "entry_names": the list of their names
+   *   "opset"     of the model's default domain
+   *   "groups", "kernels" (different ones), "winograd_groups"   numbers
+   *   "families"  object: family of kernels -> number of groups that it computes
+   *   "cached"    whether the artefact is of an earlier compilation
+   *   "complete"  whether all was measured that should have been: false after `stop` or where "budget" was too short
+   *   "padding"   {"kernels", "us", "of_us", "share"}: kernels that write zeros behind channels, beside all
+   *   "profiling" {"seconds", "candidates", ..}: what measuring took
+   *   "times"     list of {"phase", "pass", "ns"}; empty where the artefact was cached
+   *   "warnings"  list of sentences
+   * More keys may come. Of a refit only "target", "entries", "entry_names", "groups", "families" and "warnings" say
+   * something. */
+  const char* (*compilation_report)(const TwCompilation* compilation);
+  TwCompilerStatus* (*compilation_summary)(const TwCompilation* compilation, TwCompileSummary* summary);
+  /* Writes the artefact to `path`, atomically. TW_COMPILER_USAGE when there is none. */
+  TwCompilerStatus* (*compilation_write)(const TwCompilation* compilation, const char* path);
+} TwCompilerApi;
 
-/// Version of the library, for example "0.1.0".
-TILEWRIGHT_API std::string version();
+/* The table of at least this version, or NULL when the library is older. */
+TW_API const TwCompilerApi* tw_get_compiler_api(uint32_t version);
 
-}  // namespace tilewright
-
-#endif  // TILEWRIGHT_COMPILER_H_
+#ifdef __cplusplus
+}
+#endif
+#endif /* TILEWRIGHT_COMPILER_H_ */

@@ -1,14 +1,18 @@
-// The public C++ interface: options, errors with their kinds, plans, and calls from many threads at once.
+// The public interface, through its C++ header: options, errors with their kinds, plans, callbacks, refit, and calls
+// from many threads at once.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <nlohmann/json.hpp>
+#include <stdexcept>
 #include <thread>
 
 #include "artefact/session.h"
 #include "tests/onnx/model_builder.h"
-#include "tilewright/compiler.h"
+#include "tilewright/compiler.hpp"
 
 namespace tw::driver::test {
 namespace {
@@ -44,11 +48,13 @@ tilewright::CompileOptions with_batch(int64_t batch) {
   return options;
 }
 
-std::vector<float> run(const std::vector<uint8_t>& artefact, const std::vector<float>& x) {
+std::vector<uint8_t> bytes_of(const CompileResult& result) { return {result.artefact.begin(), result.artefact.end()}; }
+
+std::vector<float> run(const CompileResult& result, const std::vector<float>& x) {
   artefact::Array input{{DataType::f32(), {static_cast<int64_t>(x.size()) / 2, 2}}, {}};
   const auto* bytes = reinterpret_cast<const std::byte*>(x.data());
   input.bytes.assign(bytes, bytes + x.size() * sizeof(float));
-  const artefact::Array y = artefact::Session::load_memory(artefact, {}).run({input}).at(0);
+  const artefact::Array y = artefact::Session::load_memory(bytes_of(result), {}).run({input}).at(0);
   const auto* floats = reinterpret_cast<const float*>(y.bytes.data());
   return {floats, floats + y.bytes.size() / sizeof(float)};
 }
@@ -72,8 +78,8 @@ TEST(Api, CompilesBytesForSeveralShapes) {
   tilewright::CompileOptions options = with_batch(2);
   options.entries.push_back({{{"x", {1, 2}}}, {}});
   const CompileResult result = compile(dense(false), options);
-  EXPECT_EQ(run(result.artefact, kX), kWant);
-  EXPECT_EQ(run(result.artefact, {1, 2}), (std::vector<float>{9.5F, 8, 0}));
+  EXPECT_EQ(run(result, kX), kWant);
+  EXPECT_EQ(run(result, {1, 2}), (std::vector<float>{9.5F, 8, 0}));
   EXPECT_EQ(result.report.opset, 17);
   EXPECT_EQ(result.report.groups, 2);
   EXPECT_EQ(result.report.families.at("contraction"), 2);
@@ -91,7 +97,7 @@ TEST(Api, InputsBecomeConstants) {
   w.shape = shape.data();
   tilewright::CompileOptions options = with_batch(2);
   options.constants["w"] = w;
-  EXPECT_EQ(run(compile(dense(true), options).artefact, kX), kWant);
+  EXPECT_EQ(run(compile(dense(true), options), kX), kWant);
   std::array<int64_t, 2> transposed = {1, 2};
   options.constants["w"].strides = transposed.data();
   EXPECT_EQ(kind_of([&] { compile(dense(true), options); }, "w"), ErrorKind::kUsage);
@@ -104,7 +110,7 @@ TEST(Api, APlanReplaysToTheSameBytes) {
   tilewright::CompileOptions options = with_batch(2);
   const CompileResult first = compile(dense(false), options);
   options.plan = first.plan;
-  EXPECT_EQ(compile(dense(false), options).artefact, first.artefact);
+  EXPECT_EQ(bytes_of(compile(dense(false), options)), bytes_of(first));
 }
 
 TEST(Api, WholeNumbersAreExactInHalfPrecision) {
@@ -112,8 +118,8 @@ TEST(Api, WholeNumbersAreExactInHalfPrecision) {
     tilewright::CompileOptions options = with_batch(2);
     options.dtype = dtype;
     const CompileResult result = compile(dense(false), options);
-    EXPECT_NE(result.artefact, compile(dense(false), with_batch(2)).artefact);
-    EXPECT_EQ(run(result.artefact, kX), kWant);
+    EXPECT_NE(bytes_of(result), bytes_of(compile(dense(false), with_batch(2))));
+    EXPECT_EQ(run(result, kX), kWant);
   }
 }
 
@@ -124,7 +130,7 @@ TEST(Api, ErrorsHaveTheirKinds) {
   options.target = "cpu:z80";
   EXPECT_EQ(kind_of([&] { compile(model, options); }, "z80"), ErrorKind::kUsage);
   options = with_batch(2);
-  options.disabled_passes = {"frob"};
+  options.set("disable-pass", "frob");
   EXPECT_EQ(kind_of([&] { compile(model, options); }, "frob"), ErrorKind::kUsage);
   for (const char* dtype : {"f8", "i32"}) {
     options = with_batch(2);
@@ -147,20 +153,20 @@ TEST(Api, OptionsAreSetByTheNamesThatTheTableHas) {
   };
   EXPECT_EQ(row("precision").choices, "strict|default|fast");
   EXPECT_EQ(row("precision").initial, "default");
-  EXPECT_EQ(row("disable-pass").field, "CompileOptions::disabled_passes");
+  EXPECT_EQ(row("db").variable, "TILEWRIGHT_DB");
   EXPECT_TRUE(row("disable-pass").is_repeatable);
   EXPECT_EQ(row("budget").kind, "duration");
   const std::string model = dense(false);
   tilewright::CompileOptions by_field = with_batch(2), by_name, plain = with_batch(2);
   by_field.dtype = "f16";
-  by_field.disabled_passes = {"fuse"};
+  by_field.set("disable-pass", "fuse");
   by_name.set("dim", "batch=2");
   by_name.set("dtype", "f16");
   by_name.set("disable-pass", "fuse");
-  EXPECT_EQ(compile(model, by_name).artefact, compile(model, by_field).artefact);
-  EXPECT_NE(compile(model, by_name).artefact, compile(model, plain).artefact);
+  EXPECT_EQ(bytes_of(compile(model, by_name)), bytes_of(compile(model, by_field)));
+  EXPECT_NE(bytes_of(compile(model, by_name)), bytes_of(compile(model, plain)));
   EXPECT_EQ(kind_of([&] { plain.set("precison", "fast"); }, "did you mean 'precision'?"), ErrorKind::kUsage);
-  EXPECT_EQ(kind_of([&] { plain.set("dtype", "f8"); }, "CompileOptions::dtype: f8 not in"), ErrorKind::kUsage);
+  EXPECT_EQ(kind_of([&] { plain.set("dtype", "f8"); }, "option 'dtype': f8 not in"), ErrorKind::kUsage);
   EXPECT_EQ(kind_of([&] { plain.set("explore", "-1"); }, "option 'explore' '-1'"), ErrorKind::kUsage);
   EXPECT_TRUE(plain.named.empty());
 }
@@ -173,8 +179,8 @@ TEST(Api, WhereItStopsThereIsNoArtefact) {
   EXPECT_FALSE(result.report.times.empty());
 }
 
-// A program has fields, not flags.
-TEST(Api, MessagesNameFields) {
+// A program has options, not flags.
+TEST(Api, MessagesNameOptions) {
   const std::string model = dense(false);
   const auto message = [&](const tilewright::CompileOptions& options) {
     try {
@@ -184,30 +190,29 @@ TEST(Api, MessagesNameFields) {
     }
     return std::string();
   };
-  EXPECT_NE(message({}).find("InputShapes::dimensions batch=1"), std::string::npos) << message({});
-  std::vector<tilewright::CompileOptions> wrong(7, with_batch(2));
-  wrong[0].disabled_passes = {"frob"};
-  wrong[1].disabled_families = {"frob"};
-  wrong[2].plan = "tilewright plan 1\nfrob\n";
-  wrong[3].threads = -1;
-  wrong[4].measure_threads = -1;
-  wrong[5].entries = {{{{"frob", {1}}}, {}}};
-  wrong[6].dtype = "f8";
-  const char* fields[] = {
-      "disabled_passes", "disabled_families", "plan", "threads", "measure_threads", "shapes", "dtype"};
-  for (size_t i = 0; i < wrong.size(); ++i) {
-    EXPECT_NE(message(wrong[i]).find(fields[i]), std::string::npos) << message(wrong[i]);
-    EXPECT_EQ(message(wrong[i]).find("--"), std::string::npos) << message(wrong[i]);
+  EXPECT_NE(message({}).find("option 'dim' batch=1"), std::string::npos) << message({});
+  EXPECT_EQ(message({}).find("--"), std::string::npos) << message({});
+  const std::pair<const char*, const char*> wrong[] = {
+      {"disable-pass", "frob"}, {"disable-family", "frob"}, {"shape", "frob:1"}, {"dtype", "i32"}};
+  for (const auto& [name, value] : wrong) {
+    tilewright::CompileOptions options = with_batch(2);
+    if (std::string_view(name) != "dtype") options.set(name, value);
+    if (std::string_view(name) == "dtype") options.dtype = value;
+    EXPECT_NE(message(options).find(fmt::format("option '{}'", name)), std::string::npos) << message(options);
+    EXPECT_EQ(message(options).find("--"), std::string::npos) << message(options);
   }
+  tilewright::CompileOptions planned = with_batch(2);
+  planned.plan = "tilewright plan 1\nfrob\n";
+  EXPECT_NE(message(planned).find("option 'plan'"), std::string::npos) << message(planned);
 }
 
 TEST(Api, ManyThreadsMayCompileAtOnce) {
   const std::string model = dense(false);
-  const std::vector<uint8_t> want = compile(model, with_batch(2)).artefact;
+  const std::vector<uint8_t> want = bytes_of(compile(model, with_batch(2)));
   std::array<std::vector<uint8_t>, 4> got;
   std::vector<std::jthread> threads;
   for (std::vector<uint8_t>& artefact : got)
-    threads.emplace_back([&] { artefact = compile(model, with_batch(2)).artefact; });
+    threads.emplace_back([&] { artefact = bytes_of(compile(model, with_batch(2))); });
   threads.clear();
   for (const std::vector<uint8_t>& artefact : got) EXPECT_EQ(artefact, want);
 }
@@ -215,13 +220,99 @@ TEST(Api, ManyThreadsMayCompileAtOnce) {
 TEST(Api, ProgressComesFromTheCallingThreadInOrder) {
   tilewright::CompileOptions options = with_batch(2);
   std::vector<std::string> phases;
-  options.progress = [&, caller = std::this_thread::get_id()](std::string_view phase, int64_t done, int64_t total) {
+  options.progress = [&, caller = std::this_thread::get_id()](std::string_view phase, int64_t done, int64_t total,
+                                                              std::string_view) {
     EXPECT_EQ(std::this_thread::get_id(), caller);
     EXPECT_LE(done, total);
     if (phases.empty() || phases.back() != phase) phases.emplace_back(phase);
   };
   compile(dense(false), options);
   EXPECT_EQ(phases, (std::vector<std::string>{"import", "transform", "lower", "code", "assemble"}));
+}
+
+TEST(Api, WhoCancelsGetsNothing) {
+  for (const char* phase : {"import", "transform", "lower", "code", "assemble"}) {
+    tilewright::CompileOptions options = with_batch(2);
+    bool reached = false;
+    options.progress = [&](std::string_view now, int64_t, int64_t, std::string_view) {
+      reached = reached || now == phase;
+    };
+    options.cancel = [&] { return reached; };
+    EXPECT_EQ(kind_of([&] { compile(dense(false), options); }, "cancelled"), ErrorKind::kCancelled) << phase;
+  }
+  tilewright::CompileOptions options = with_batch(2);
+  options.cancel = [] { return false; };
+  EXPECT_EQ(run(compile(dense(false), options), kX), kWant);
+}
+
+TEST(Api, WhatCallbacksThrowLeavesTheCall) {
+  tilewright::CompileOptions options = with_batch(2);
+  options.progress = [](std::string_view phase, int64_t, int64_t, std::string_view) {
+    if (phase == "lower") throw std::out_of_range("mine");
+  };
+  EXPECT_THROW(compile(dense(false), options), std::out_of_range);
+}
+
+TEST(Api, DetailsSayWhatIsNotSupported) {
+  const auto details = [](const std::function<void(tw::testing::ModelBuilder&)>& add) {
+    tw::testing::ModelBuilder model;
+    model.input("x", {int64_t{2}, int64_t{2}});
+    add(model);
+    model.output("y");
+    const std::vector<std::byte> bytes = model.bytes();
+    try {
+      tilewright::compile_bytes(bytes.data(), bytes.size());
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::kModel);
+      return nlohmann::json::parse(error.details());
+    }
+    return nlohmann::json();
+  };
+  const nlohmann::json unsupported = details([](auto& m) {
+    m.node("Frobnicate", {"x"}, {"z"});
+    m.node("Whirl", {"z"}, {"y"});
+  });
+  EXPECT_EQ(unsupported.at("type"), "unsupported");
+  EXPECT_EQ(unsupported.at("operators"), (std::vector<std::string>{"Frobnicate", "Whirl"}));
+  EXPECT_EQ(unsupported.at("items").at(0).at("opset"), 17);
+  const nlohmann::json wrong = details([](auto& m) {
+    m.floats("w", {3, 3}, {1, 2, 3, 4, 5, 6, 7, 8, 9});
+    m.node("MatMul", {"x", "w"}, {"y"});
+  });
+  EXPECT_EQ(wrong.at("type"), "model");
+  EXPECT_TRUE(wrong.contains("node")) << wrong;
+}
+
+TEST(Api, TheReportIsJsonToo) {
+  const CompileResult result = compile(dense(false), with_batch(2));
+  const nlohmann::json report = nlohmann::json::parse(result.report.json);
+  EXPECT_EQ(report.at("target"), result.report.target);
+  EXPECT_EQ(report.at("entry_names"), std::vector<std::string>{"main"});
+  EXPECT_EQ(report.at("families").at("contraction"), 1);
+  EXPECT_EQ(report.at("times").size(), result.report.times.size());
+  EXPECT_EQ(report.at("complete"), true);
+  EXPECT_EQ(report.at("warnings"), result.report.warnings);
+}
+
+TEST(Api, RefitGivesWhatACompilationGives) {
+  const CompileResult old = compile(dense(false), with_batch(2));
+  std::array<float, 6> weights = {2, -2, 3, 4, 5, -7};
+  std::array<float, 3> bias = {0.25F, 1, -0.5F};
+  std::array<int64_t, 2> shape = {2, 3};
+  std::array<int64_t, 1> length = {3};
+  const DLTensor w = {weights.data(), {kDLCPU, 0}, 2, {kDLFloat, 32, 1}, shape.data(), nullptr, 0};
+  const DLTensor b = {bias.data(), {kDLCPU, 0}, 1, {kDLFloat, 32, 1}, length.data(), nullptr, 0};
+  const CompileResult fresh = tilewright::refit(old.artefact.data, old.artefact.size, {{"w", w}, {"b", b}});
+  EXPECT_EQ(run(fresh, kX), (std::vector<float>{10.25F, 9, 0, 0, 9.5F, 0}));
+  EXPECT_EQ(fresh.report.target, old.report.target);
+  EXPECT_EQ(fresh.report.groups, 1);
+  EXPECT_EQ(kind_of(
+                [&] {
+                  tilewright::refit(old.artefact.data, old.artefact.size, {{"w", w}});
+                },
+                "'b'"),
+            ErrorKind::kUsage);
+  EXPECT_EQ(kind_of([&] { tilewright::refit(old.artefact.data, 100, {{"w", w}}); }, ""), ErrorKind::kArtefact);
 }
 
 }  // namespace

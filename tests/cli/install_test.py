@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
-"""Installs the build to a folder of its own, builds both examples against it with find_package, and runs them.
+"""Installs the build to a folder of its own, builds the examples against it with find_package, and runs them.
 
   install_test.py --build DIR --source DIR --cmake PATH [--flags "-fsanitize=.."]
 """
 import argparse
+import json
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -15,8 +17,8 @@ import onnx_bytes
 M, K, N = 13, 7, 21  # off every tile
 
 
-def call(*words, ok=(0,)):
-    done = subprocess.run([str(w) for w in words], capture_output=True, text=True, timeout=600)
+def call(*words, ok=(0,), env=None):
+    done = subprocess.run([str(w) for w in words], capture_output=True, text=True, timeout=600, env=env)
     if done.returncode not in ok:
         sys.exit(f"{' '.join(map(str, words))}: exit code {done.returncode}\n{done.stdout}{done.stderr}")
     return done.stdout + done.stderr
@@ -46,6 +48,55 @@ def check_package(args, prefix, folder):
         expect("Tilewright" in text, text)
 
 
+def check_same_bytes(command, compile_c, model):
+    """The library gives what the command gives: without measuring, and with what the command has measured."""
+    by_command, by_library = model.with_name("command.tw"), model.with_name("library.tw")
+    kept = {"TILEWRIGHT_CACHE_DIR": str(model.with_name("machine")), "TILEWRIGHT_DB": str(model.with_name("tuning.db"))}
+    environment = {name: value for name, value in os.environ.items() if name != "TILEWRIGHT_NO_MEASURE"} | kept
+
+    def compile_both(option):
+        text = call(command, "compile", model, "-o", by_command, "--json", "--no-cache", f"--{option}", env=environment)
+        by_command_told = json.JSONDecoder().raw_decode(text[text.index("{"):])[0]
+        lines = call(compile_c, model, by_library, "no-cache=true", option, env=environment).splitlines()
+        by_library_told = json.loads(next(line for line in lines if line.startswith("{")))
+        expect(by_library_told["warnings"] == [], by_library_told["warnings"])
+        return by_command_told["profiling"]["candidates"], by_library_told["profiling"]["candidates"]
+
+    expect(compile_both("no-measure") == (0, 0), "--no-measure measures nothing")
+    expect(by_command.read_bytes() == by_library.read_bytes(), "equal bytes without measuring")
+    measured, again = compile_both("measure-all")
+    expect(measured > 0 and again == 0, f"the command measured {measured} candidates, the library {again} of the same")
+    expect(compile_both("measure-all") == (0, 0), "all is known")
+    expect(by_command.read_bytes() == by_library.read_bytes(), "equal bytes with what was measured")
+    os.remove(environment["TILEWRIGHT_DB"])
+    told = call(compile_c, model, by_library, "measure-all", env=environment)
+    expect('"candidates":0' not in told and '"cached":false' in told, f"the library measures: {told}")
+    expect('"cached":true' in call(compile_c, model, by_library, "measure-all", env=environment), "it is in the cache")
+
+
+def library_of(prefix):
+    return next(prefix.rglob("libtilewright.so"))
+
+
+def check_lonely_library(prefix, compile_c, model):
+    """A library without its package says that it does not measure."""
+    lonely = model.with_name("lonely")
+    lonely.mkdir()
+    shutil.copy(library_of(prefix), lonely / "libtilewright.so.1")
+    environment = {name: value for name, value in os.environ.items() if name != "TILEWRIGHT_NO_MEASURE"}
+    environment |= {"LD_LIBRARY_PATH": str(lonely), "TILEWRIGHT_CACHE_DIR": str(model.with_name("machine")), "TILEWRIGHT_DB": "/dev/null"}
+    text = call(compile_c, model, model.with_name("lonely.tw"), env=environment)
+    expect("nothing is measured: there is no program tilewright-worker" in text, f"a warning: {text}")
+    text = call(compile_c, model, model.with_name("lonely.tw"), "no-measure", env=environment)
+    expect('"warnings":[]' in text, f"no warning where nothing is to be measured: {text}")
+
+
+def check_exports(prefix):
+    library = library_of(prefix)
+    names = [line.split()[-1] for line in call("nm", "-D", "--defined-only", library).splitlines()]
+    expect(names == ["tw_get_compiler_api"], f"exported: {names}")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", type=pathlib.Path, required=True)
@@ -59,6 +110,7 @@ def main():
         call(args.cmake, "--install", args.build, "--prefix", prefix)
         check_package(args, prefix, folder)
         run_c = build_example(args, prefix, "run_c", folder)
+        compile_c = build_example(args, prefix, "compile_c", folder)
         compile_cpp = build_example(args, prefix, "compile_cpp", folder)
 
         model, artefact = folder / "dense.onnx", folder / "dense.tw"
@@ -70,9 +122,15 @@ def main():
         text = call(compile_cpp, model)
         expect(text.endswith(line) and "1 groups" in text, f"compile_cpp should print {line}, not {text}")
 
+        check_same_bytes(prefix / "bin" / "tilewright", compile_c, model)
+        check_exports(prefix)
+        check_lonely_library(prefix, compile_c, model)
+
         artefact.write_bytes(artefact.read_bytes()[:-1])
         expect("truncated" in call(run_c, artefact, ok=(5,)), "run_c should refuse a truncated artefact")
         call(compile_cpp, folder / "missing.onnx", ok=(3,))
+        call(compile_c, folder / "missing.onnx", artefact, ok=(3,))
+        expect("did you mean 'target'?" in call(compile_c, model, artefact, "taget=cpu", ok=(2,)), "a misspelt option")
         model.write_bytes(onnx_bytes.dense(M, K, N)[:-9])
         call(compile_cpp, model, ok=(3,))
     return 0

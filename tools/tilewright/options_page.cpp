@@ -61,7 +61,7 @@ void print_page() {
   fmt::print(
       "# Options\n\n<!-- Written by scripts/options_page.py from the tables of options; do not edit. -->\n\n"
       "Each option has one name: `--NAME` on the command line, `\"NAME\"` in a file of `--config`, and\n"
-      "`CompileOptions::set(\"NAME\", ..)` in C++ where it is an option of compiling. The command line stands above "
+      "`options_set(options, \"NAME\", ..)` in C where it is an option of compiling. The command line stands above "
       "the\n"
       "environment, the environment above the file.\n\n## Every verb\n\n| option | without it | |\n|---|---|---|\n");
   for (const auto& [row, without] : described(global_options()))

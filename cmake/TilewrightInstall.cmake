@@ -1,6 +1,5 @@
-# The compiler as a shared library, and what `cmake --install` puts where: the command, both libraries, public headers and
-# the CMake package Tilewright with the components runtime and compiler.
-include(GNUInstallDirs)
+# The compiler and the command as a shared library, and what `cmake --install` puts where: the command, both libraries,
+# public headers and the CMake package Tilewright with the components runtime and compiler.
 include(CMakePackageConfigHelpers)
 
 # Version of the public interface (headers, exported symbols, package); the project's own is PROJECT_VERSION.
@@ -8,12 +7,13 @@ set(TW_INTERFACE_VERSION 1.0.0)
 set(TW_PACKAGE_DIR "${CMAKE_INSTALL_LIBDIR}/cmake/Tilewright")
 
 set_source_files_properties(src/driver/api/table.cpp TARGET_DIRECTORY tw_driver PROPERTIES COMPILE_DEFINITIONS TW_VERSION="${PROJECT_VERSION}")
-add_library(tilewright_compiler SHARED $<TARGET_OBJECTS:tw_driver>)
+add_library(tilewright_compiler SHARED $<TARGET_OBJECTS:tw_driver> $<TARGET_OBJECTS:tw_command>)
 target_include_directories(tilewright_compiler INTERFACE $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
                            $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
-target_link_libraries(tilewright_compiler PRIVATE tw_driver PUBLIC $<BUILD_INTERFACE:tw_dlpack>)
+target_link_libraries(tilewright_compiler PRIVATE tw_command PUBLIC $<BUILD_INTERFACE:tw_dlpack>)
 target_compile_features(tilewright_compiler INTERFACE cxx_std_17)
-# Exported is the symbol of compiler.h only: that of the runtime in here must not stand in for libtilewright_rt's.
+# Exported are the symbol of compiler.h and the command's entry: the runtime's, which is in here, too, must not stand in
+# for libtilewright_rt's.
 target_link_options(tilewright_compiler PRIVATE "LINKER:--version-script=${PROJECT_SOURCE_DIR}/cmake/tilewright.map"
                     "LINKER:--gc-sections" "LINKER:--as-needed")
 if(NOT TW_SANITIZE)  # the sanitizers' own symbols come from the program

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Makes the Debian packages of a build and tries them in a Debian 12 root of their own: they install, both examples build
+# Makes the Debian packages of a build and tries them in a Debian 12 root of their own: they install, the examples build
 # with pkg-config, and the command, the compiler and the runtime do what they are for. Takes about five minutes, most of
 # it for the root; needs root and mmdebstrap.
 #   scripts/package_test.sh [BUILD]   BUILD: default build/ci; the packages stay in BUILD/packages
@@ -25,7 +25,10 @@ tilewright compile mlp.onnx -o mlp.tw
 tilewright verify mlp.tw | tail -1
 gcc examples/run_c/*.c $(pkg-config --cflags --libs tilewright-rt) -o run_c
 g++ -std=c++17 examples/compile_cpp/*.cpp $(pkg-config --cflags --libs tilewright-compiler tilewright-rt) -o compile_cpp
+gcc examples/compile_c/*.c $(pkg-config --cflags --libs tilewright-compiler) -o compile_c
 ./run_c mlp.tw
+./compile_c mlp.onnx mlp2.tw no-measure 2>/dev/null | grep -q '"warnings":\[\]'
+./run_c mlp2.tw
 ./compile_cpp mlp.onnx
 TRY
 mmdebstrap --variant=apt --include=gcc,g++,libc6-dev,pkgconf --format=null --quiet \

@@ -14,6 +14,7 @@
 #include <sstream>
 
 #include "codegen/cuda/fatbin.h"
+#include "support/build_id.h"
 #include "support/child_process.h"
 #include "support/folders.h"
 #include "support/hash.h"
@@ -105,8 +106,7 @@ fs::path find_headers(const std::string& asked) {
     if (has(given)) return given;
     throw UsageError("'{}' holds no cutlass/cutlass.h", given);
   }
-  for (fs::path above = fs::read_symlink("/proc/self/exe", none); above.has_relative_path();
-       above = above.parent_path()) {
+  for (fs::path above = own_file(); above.has_relative_path(); above = above.parent_path()) {
     const fs::path folder = above.parent_path() / ".third_party" / "cutlass" / "include";
     if (has(folder)) return folder;
   }

@@ -1,0 +1,277 @@
+"""A compiled model: loading, running, binding, profiling, state."""
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from . import _arrays, _runtime
+from ._errors import NO_SUCH_SHAPE, Error, ShapeError, UsageError
+from ._profile import Profile
+
+
+@dataclass(frozen=True)
+class TensorInfo:
+    """An input, an output, or a value of the state. dtype: as numpy and torch name it, for example "float32"."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.dtype}{list(self.shape)}"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One combination of input shapes that the model was compiled for."""
+
+    name: str
+    inputs: Mapping[str, TensorInfo]
+    outputs: Mapping[str, TensorInfo]
+
+
+def _infos(tensors: Sequence[_runtime.Tensor]) -> dict[str, TensorInfo]:
+    return {tensor.name: TensorInfo(tensor.name, tensor.shape, tensor.dtype) for tensor in tensors}
+
+
+class Binding:
+    """A model with arrays for all inputs and outputs: run() neither copies nor allocates."""
+
+    def __init__(self, native: _runtime.Binding, outputs: dict[str, Any]) -> None:
+        self.run = native.run
+        self.outputs = outputs
+
+
+class State:
+    """What a model keeps from one run to the next, by name. All runs of the model share it."""
+
+    def __init__(self, native: _runtime.State) -> None:
+        self._native = native
+        self.values = _infos(native.values)
+        self._index = {name: index for index, name in enumerate(self.values)}
+
+    def _index_of(self, name: str) -> int:
+        if name not in self._index:
+            raise UsageError(f"the model keeps no '{name}'; it keeps: {', '.join(self._index)}")
+        return self._index[name]
+
+    def get(self, name: str, kind: int | None = None) -> Any:
+        """A copy of the value: numpy's, or a memoryview where numpy is not installed."""
+        kind = _arrays.default_kind() if kind is None else kind
+        array = self._native.get(self._index_of(name), kind)
+        is_view = self.values[name].dtype == "bfloat16" and kind == _arrays.NUMPY
+        return _arrays.as_bfloat16(array) if is_view else array
+
+    def set(self, name: str, value: Any) -> None:
+        """Sets the value to a copy of that array, which has the same shape and dtype."""
+        self._native.set(self._index_of(name), value)
+
+    def reset(self) -> None:
+        """All values are again what they were when the model was loaded."""
+        self._native.reset()
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes all values to a .safetensors file, atomically."""
+        self._native.save(os.fspath(path))
+
+    def load(self, path: str | os.PathLike[str]) -> None:
+        """Reads all values from a .safetensors file that has these and no others."""
+        self._native.load(os.fspath(path))
+
+
+class Model:
+    """A compiled model. It may be called by any number of threads at the same time; runs release the GIL."""
+
+    def __init__(self, native: _runtime.Model, artefact: bytes | str) -> None:
+        self._native = native
+        self._artefact = artefact
+        names = native.entries
+        self.entries = tuple(Entry(name, _infos(native.inputs(i)), _infos(native.outputs(i)))
+                             for i, name in enumerate(names))
+        self.inputs = self.entries[0].inputs
+        self.outputs = self.entries[0].outputs
+        self.state = State(native.state) if native.state is not None else None
+        self._input_names = tuple(self.inputs)
+        self._output_names = tuple(self.outputs)
+        self._bfloat16 = tuple(i for i, info in enumerate(self.outputs.values()) if info.dtype == "bfloat16")
+        self._on_device = native.target.startswith("sm_")
+        self._profiles = threading.local()
+        self.plan: str | None = None
+        self.report: Mapping[str, Any] | None = None
+
+    @property
+    def metadata(self) -> Mapping[str, Any]:
+        """What the code is for ("x86-64-v4", "sm_90a"), the version of the runtime, and threads of a run."""
+        return {"target": self._native.target, "runtime": _runtime.version(), "threads": self._native.threads}
+
+    def __repr__(self) -> str:
+        inputs = ", ".join(str(info) for info in self.inputs.values())
+        outputs = ", ".join(str(info) for info in self.outputs.values())
+        more = f", {len(self.entries)} entries" if len(self.entries) > 1 else ""
+        return f"<tilewright.Model for {self._native.target}: {inputs} -> {outputs}{more}>"
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Runs the model on arrays by position or name. Returns the output, or a tuple of several.
+
+        Arrays are numpy's, torch's, jax's, or anything with __dlpack__ or the buffer protocol; what is returned is of
+        the kind of the first one. An array that is not compact is copied, with a CopyWarning. ShapeError: the model
+        was not compiled for these shapes. UsageError: a dtype, a name or a device is wrong.
+        """
+        results = self._results(self._ordered(args, kwargs))
+        return results[0] if len(results) == 1 else tuple(results)
+
+    def run_named(self, feeds: Mapping[str, Any]) -> dict[str, Any]:
+        """The same for names that are no Python identifiers: all outputs by name."""
+        return dict(zip(self._output_names, self._results(self._ordered((), feeds))))
+
+    def run_into(self, feeds: Mapping[str, Any], outputs: Mapping[str, Any]) -> None:
+        """Runs the model and writes all outputs into the given arrays, which are compact and writable."""
+        given = self._ordered((), feeds)
+        wanted = self._ordered_outputs(outputs)
+        self._attempt(self._native.run_into, given, given, wanted)
+
+    def bind(self, *args: Any, **kwargs: Any) -> Binding:
+        """Fixes the arrays of inputs and outputs, by name; inputs by position, too.
+
+        Outputs that are not given are allocated here: binding.outputs has all. Later runs read what the arrays hold
+        then. UsageError: an array cannot be used in place.
+        """
+        outputs = {name: kwargs.pop(name) for name in self._output_names if name in kwargs and name not in self.inputs}
+        given = self._ordered(args, kwargs)
+        if len(outputs) < len(self._output_names):
+            outputs = {**self._allocated(given), **outputs}
+        ordered = self._ordered_outputs(outputs)
+        return Binding(self._attempt(self._native.bind, given, given, ordered), dict(zip(self._output_names, ordered)))
+
+    @contextmanager
+    def profile(self) -> Iterator[Profile]:
+        """Calls of this thread within the block are timed step by step: each runs twice, and the second one counts."""
+        profile = Profile()
+        previous = getattr(self._profiles, "active", None)
+        self._profiles.active = profile
+        try:
+            yield profile
+        finally:
+            self._profiles.active = previous
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes the artefact to that file, which tilewright.load and the command read."""
+        if isinstance(self._artefact, str):
+            with open(self._artefact, "rb") as file:
+                content = file.read()
+        else:
+            content = self._artefact
+        partial = f"{os.fspath(path)}.{os.getpid()}.partial"
+        try:
+            with open(partial, "wb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(partial, path)
+        except BaseException:
+            if os.path.exists(partial):
+                os.unlink(partial)
+            raise
+
+    def _ordered(self, args: Sequence[Any], named: Mapping[str, Any]) -> list[Any]:
+        names = self._input_names
+        if not named and len(args) == len(names):
+            return list(args)
+        if not args and len(named) == len(names):
+            try:
+                return [named[name] for name in names]
+            except KeyError:
+                pass
+        raise self._wrong_names(args, named)
+
+    def _wrong_names(self, args: Sequence[Any], named: Mapping[str, Any]) -> UsageError:
+        expected = ", ".join(str(info) for info in self.inputs.values())
+        if args and named:
+            return UsageError(f"arrays are given by position and by name; the model takes: {expected}")
+        if args:
+            return UsageError(f"{len(args)} arrays are given; the model takes {len(self.inputs)}: {expected}")
+        missing = [name for name in self._input_names if name not in named]
+        unknown = [name for name in named if name not in self.inputs]
+        parts = ([f"missing: {', '.join(missing)}"] if missing else []) + (
+            [f"not an input: {', '.join(unknown)}"] if unknown else [])
+        return UsageError(f"{'; '.join(parts)}; the model takes: {expected}")
+
+    def _ordered_outputs(self, outputs: Mapping[str, Any]) -> list[Any]:
+        if set(outputs) != set(self._output_names):
+            raise UsageError(f"arrays are given for the outputs: {', '.join(outputs)}; the model has: "
+                             f"{', '.join(self._output_names)}")
+        return [outputs[name] for name in self._output_names]
+
+    def _results(self, given: list[Any]) -> list[Any]:
+        kind = _arrays.kind_of(given[0]) if given else _arrays.default_kind()
+        profile = getattr(self._profiles, "active", None)
+        if profile is not None:
+            results, steps = self._attempt(self._native.run_profiled, given, given, kind)
+            profile.add(steps)
+        elif self._on_device and any(not _arrays.is_on_host(array) for array in given):
+            results = list(self._allocated(given).values())
+            self._attempt(self._native.run_into, given, given, results)
+            return results
+        else:
+            results = self._attempt(self._native.run, given, given, kind)
+        if self._bfloat16 and kind == _arrays.NUMPY:
+            for index in self._bfloat16:
+                results[index] = _arrays.as_bfloat16(results[index])
+        return results
+
+    def _allocated(self, given: list[Any]) -> dict[str, Any]:
+        """Arrays for the outputs, of the kind and on the device of the inputs."""
+        entry = self.entries[self._attempt(self._native.find_entry, given, given)]
+        on_device = next((array for array in given if not _arrays.is_on_host(array)), None)
+        kind = _arrays.kind_of(given[0]) if given else _arrays.default_kind()
+        return {name: _arrays.host_empty(kind, info.shape, info.dtype) if on_device is None
+                else _arrays.empty(on_device, info.shape, info.dtype) for name, info in entry.outputs.items()}
+
+    def _attempt(self, call: Any, given: list[Any], *args: Any) -> Any:
+        try:
+            return call(*args)
+        except UsageError as error:
+            raise self._explained(error, given) from None
+
+    def _explained(self, error: Error, given: list[Any]) -> Error:
+        """A ShapeError where the shapes are at fault, with what was given and what was compiled."""
+        shapes = {name: tuple(int(extent) for extent in getattr(array, "shape", ()))
+                  for name, array in zip(self._input_names, given)}
+        wrong_rank = any(hasattr(array, "shape") and len(array.shape) != len(self.inputs[name].shape)
+                         for name, array in zip(self._input_names, given))
+        if error.details.get("code") != NO_SUCH_SHAPE and not wrong_rank:
+            return error
+        compiled = [{name: info.shape for name, info in entry.inputs.items()} for entry in self.entries]
+        return ShapeError(str(error), shapes, compiled)
+
+
+def _ordinal(device: str | int | None) -> int:
+    if device is None or device == "cpu" or device == "cuda":
+        return 0
+    if isinstance(device, int):
+        return device
+    kind, _, number = device.partition(":")
+    if kind != "cuda" or not number.isdigit():
+        raise UsageError(f"the device is '{device}'; expected is 'cpu', 'cuda' or 'cuda:0'")
+    return int(number)
+
+
+def load(source: str | os.PathLike[str] | bytes | bytearray | memoryview, device: str | int | None = None,
+         threads: int = 0, level: str = "") -> Model:
+    """Loads a compiled model (.tw) from a file, or from its bytes.
+
+    device: "cuda:1", of a model for GPUs; threads: of each run, 0 for all CPUs that this process may use; level: of a
+    model for several CPU levels the one to use, for example "x86-64-v3". DamagedError, IncompatibleError, DeviceError:
+    the model cannot run here.
+    """
+    if threads < 0:
+        raise UsageError(f"threads is {threads}; expected is 0 (all CPUs) or more")
+    options = _runtime.LoadOptions(threads=threads, device=_ordinal(device), level=level)
+    if isinstance(source, (bytes, bytearray, memoryview)):
+        return Model(_runtime.Model.load_bytes(source, options), bytes(source))
+    path = os.fspath(source)
+    return Model(_runtime.Model.load_file(path, options), path)

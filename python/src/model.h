@@ -96,8 +96,11 @@ class Model {
   /// Arrays in the order of the model's inputs and outputs. Runs allocate outputs in the memory of the host.
   int find_entry(const nanobind::list& inputs) const;
   nanobind::list run(const nanobind::list& inputs, Kind kind);
+  /// The same, timed step by step, which adds barriers between them.
   std::pair<nanobind::list, StepTimes> run_profiled(const nanobind::list& inputs, Kind kind);
   void run_into(const nanobind::list& inputs, const nanobind::list& outputs);
+  /// Uninitialised memory for the outputs of an entry, on the host.
+  nanobind::list empty_outputs(int entry, Kind kind) const;
   std::unique_ptr<Binding> bind(const nanobind::list& inputs, const nanobind::list& outputs);
   /// The state that all runs of this model share; nothing where it keeps none.
   std::shared_ptr<State> state() const { return state_; }
@@ -123,6 +126,8 @@ class Model {
   std::shared_ptr<State> state_;
   std::mutex pool_mutex_;
   std::vector<ContextHandle> idle_;
+  std::mutex profiling_;
+  ContextHandle profiled_;  // the context of run_profiled; made by its first call
 };
 
 }  // namespace tw::python

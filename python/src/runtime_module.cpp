@@ -61,6 +61,9 @@ void bind_model(nb::module_& module) {
            },
            "inputs"_a, "kind"_a)
       .def("run_into", &Model::run_into, "inputs"_a, "outputs"_a)
+      .def("empty_outputs",
+           [](const Model& model, int entry, int kind) { return model.empty_outputs(entry, static_cast<Kind>(kind)); },
+           "entry"_a, "kind"_a)
       .def("bind", &Model::bind, "inputs"_a, "outputs"_a);
 }
 

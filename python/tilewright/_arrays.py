@@ -6,10 +6,10 @@ from __future__ import annotations
 
 import importlib
 import sys
-import warnings
 from typing import Any
 
 from ._errors import CopyWarning, UsageError
+from ._warn import warn
 
 # The numbers of `enum class Kind` (src/array.h).
 NUMPY, TORCH, JAX, MEMORYVIEW, DLPACK = range(5)
@@ -57,14 +57,6 @@ def empty(like: Any, shape: tuple[int, ...], dtype: str) -> Any:
             return sys.modules["cupy"].empty(shape, dtype)
     raise UsageError(f"{_text(like)} is on a device, where only torch and cupy can be asked for memory: give the "
                      "outputs, too, with run_into")
-
-
-def host_empty(kind: int, shape: tuple[int, ...], dtype: str) -> Any:
-    """An uninitialised array in the memory of the host: torch's or numpy's."""
-    if kind == TORCH:
-        torch = sys.modules["torch"]
-        return torch.empty(shape, dtype=getattr(torch, dtype))
-    return importlib.import_module("numpy").empty(shape, numpy_dtype(dtype))
 
 
 def numpy_dtype(name: str) -> Any:
@@ -145,7 +137,7 @@ def _adapt_buffer(name: str, view: memoryview, access: int) -> Any:
 def _copied(name: str, reason: str, access: int, copy: Any) -> Any:
     if access != _READ:
         raise UsageError(f"the array for '{name}' cannot be used in place: {reason}; give a compact one")
-    warnings.warn(f"the array for '{name}' is copied before the run: {reason}", CopyWarning, stacklevel=4)
+    warn(f"the array for '{name}' is copied before the run: {reason}", CopyWarning)
     return copy()
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from . import _arrays, _runtime
 from ._errors import NO_SUCH_SHAPE, Error, ShapeError, UsageError
+from ._files import write_file
 from ._profile import Profile
 
 
@@ -141,7 +142,13 @@ class Model:
         then. UsageError: an array cannot be used in place.
         """
         outputs = {name: kwargs.pop(name) for name in self._output_names if name in kwargs and name not in self.inputs}
-        given = self._ordered(args, kwargs)
+        return self._bind(self._ordered(args, kwargs), outputs)
+
+    def bind_named(self, feeds: Mapping[str, Any], outputs: Mapping[str, Any]) -> Binding:
+        """The same for names that are no Python identifiers, or those of both an input and an output."""
+        return self._bind(self._ordered((), feeds), outputs)
+
+    def _bind(self, given: list[Any], outputs: Mapping[str, Any]) -> Binding:
         if len(outputs) < len(self._output_names):
             outputs = {**self._allocated(given), **outputs}
         ordered = self._ordered_outputs(outputs)
@@ -149,7 +156,7 @@ class Model:
 
     @contextmanager
     def profile(self) -> Iterator[Profile]:
-        """Calls of this thread within the block are timed step by step: each runs twice, and the second one counts."""
+        """Calls of this thread within the block are timed step by step, which makes them slower."""
         profile = Profile()
         previous = getattr(self._profiles, "active", None)
         self._profiles.active = profile
@@ -162,20 +169,9 @@ class Model:
         """Writes the artefact to that file, which tilewright.load and the command read."""
         if isinstance(self._artefact, str):
             with open(self._artefact, "rb") as file:
-                content = file.read()
+                write_file(path, file.read())
         else:
-            content = self._artefact
-        partial = f"{os.fspath(path)}.{os.getpid()}.partial"
-        try:
-            with open(partial, "wb") as file:
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(partial, path)
-        except BaseException:
-            if os.path.exists(partial):
-                os.unlink(partial)
-            raise
+            write_file(path, self._artefact)
 
     def _ordered(self, args: Sequence[Any], named: Mapping[str, Any]) -> list[Any]:
         names = self._input_names
@@ -218,6 +214,9 @@ class Model:
             return results
         else:
             results = self._attempt(self._native.run, given, given, kind)
+        return self._viewed(results, kind)
+
+    def _viewed(self, results: list[Any], kind: int) -> list[Any]:
         if self._bfloat16 and kind == _arrays.NUMPY:
             for index in self._bfloat16:
                 results[index] = _arrays.as_bfloat16(results[index])
@@ -225,11 +224,13 @@ class Model:
 
     def _allocated(self, given: list[Any]) -> dict[str, Any]:
         """Arrays for the outputs, of the kind and on the device of the inputs."""
-        entry = self.entries[self._attempt(self._native.find_entry, given, given)]
+        index = self._attempt(self._native.find_entry, given, given)
         on_device = next((array for array in given if not _arrays.is_on_host(array)), None)
+        if on_device is not None:
+            outputs = self.entries[index].outputs
+            return {name: _arrays.empty(on_device, info.shape, info.dtype) for name, info in outputs.items()}
         kind = _arrays.kind_of(given[0]) if given else _arrays.default_kind()
-        return {name: _arrays.host_empty(kind, info.shape, info.dtype) if on_device is None
-                else _arrays.empty(on_device, info.shape, info.dtype) for name, info in entry.outputs.items()}
+        return dict(zip(self._output_names, self._viewed(self._native.empty_outputs(index, kind), kind)))
 
     def _attempt(self, call: Any, given: list[Any], *args: Any) -> Any:
         try:

@@ -1,0 +1,227 @@
+"""onnxruntime's InferenceSession on Tilewright: scripts run with the import line changed."""
+from __future__ import annotations
+
+import importlib
+import os
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from . import _arrays, _compile, _devices, _onnx_info
+from ._errors import FallbackWarning, UsageError
+from ._io_binding import IOBinding
+from ._model import Model, TensorInfo, load
+from ._ort_types import ModelMetadata, NodeArg, OrtValue, RunOptions, SessionOptions, options_of, type_text
+from ._profile import Profile
+from ._warn import warn
+
+_ARTEFACT = b"\x89TW\r\n\x1a\n\x00"  # the first bytes of a .tw file
+_CPU, _CUDA = "CPUExecutionProvider", "CUDAExecutionProvider"
+
+
+def get_available_providers() -> list[str]:
+    """CPUExecutionProvider, and before it CUDAExecutionProvider where there is a GPU that Tilewright compiles for."""
+    return [_CUDA, _CPU] if _devices.cuda_target() is not None else [_CPU]
+
+
+def get_device() -> str:
+    """"GPU" or "CPU"."""
+    return "GPU" if _devices.cuda_target() is not None else "CPU"
+
+
+def _chosen(providers: Sequence[Any] | None, provider_options: Sequence[Mapping[str, Any]] | None
+            ) -> tuple[list[str], int]:
+    """The providers that are used, and the ordinal of the GPU."""
+    available = get_available_providers()
+    used, ordinal = [], 0
+    for index, provider in enumerate(providers or [_CPU]):
+        name, options = provider if isinstance(provider, tuple) else (provider, {})
+        if provider_options is not None:
+            options = {**options, **provider_options[index]}
+        if name in available:
+            used.append(name)
+            ordinal = int(options.get("device_id", ordinal))
+        else:
+            warn(f"the provider '{name}' is not available; available are: {', '.join(available)}", FallbackWarning)
+    return used if _CPU in used else [*used, _CPU], ordinal
+
+
+def _is_artefact(source: str | bytes) -> bool:
+    if isinstance(source, bytes):
+        return source.startswith(_ARTEFACT)
+    with open(source, "rb") as file:
+        return file.read(len(_ARTEFACT)) == _ARTEFACT
+
+
+def _node_arg(info: _onnx_info.Value | TensorInfo) -> NodeArg:
+    return NodeArg(info.name, type_text(info.dtype), list(info.shape))
+
+
+class InferenceSession:
+    """A model as onnxruntime serves it. path_or_bytes: an ONNX model, or an artefact (.tw).
+
+    A model whose shapes are all known is compiled here. One with symbolic dimensions is compiled by its first run with
+    each combination of shapes. Artefacts of files are kept in the cache, so that the next process has them at once.
+    """
+
+    def __init__(self, path_or_bytes: str | os.PathLike[str] | bytes, sess_options: SessionOptions | None = None,
+                 providers: Sequence[Any] | None = None, provider_options: Sequence[Mapping[str, Any]] | None = None,
+                 **kwargs: Any) -> None:
+        self._source = bytes(path_or_bytes) if isinstance(path_or_bytes, (bytes, bytearray)) else os.fspath(path_or_bytes)
+        self._options = options_of(sess_options, kwargs)
+        self._providers, self._ordinal = _chosen(providers, provider_options)
+        self._models: dict[tuple[Any, ...], Model] = {}
+        self._compiling = threading.Lock()
+        self._profile = Profile() if self._options.enable_profiling else None
+        self._started = time.time_ns()
+        self._fixed: Model | None = None
+        self._interface: _onnx_info.Interface | None = None
+        self._open()
+        self._input_names = [arg.name for arg in self.get_inputs()]
+        self._output_names = [arg.name for arg in self.get_outputs()]
+
+    def _open(self) -> None:
+        if _is_artefact(self._source):
+            self._fixed = load(self._source, self._ordinal, self._options.intra_op_num_threads)
+            return
+        self._interface = _onnx_info.read(self._source)
+        known = set(self._options.dimensions)
+        if all(isinstance(extent, int) or extent in known for value in self._interface.inputs for extent in value.shape):
+            self._fixed = self._compiled(None)
+
+    def _compiled(self, shapes: Mapping[str, tuple[int, ...]] | None) -> Model:
+        target = _devices.cuda_target(self._ordinal) if self._providers[0] == _CUDA else "cpu"
+        return _compile.compile(self._source, target=target, shapes=shapes,
+                                dims=self._options.dimensions if shapes is None else None, device=self._ordinal,
+                                threads=self._options.intra_op_num_threads, **self._options.compile_options())
+
+    def _model_for(self, feeds: Mapping[str, Any]) -> Model:
+        if self._fixed is not None:
+            return self._fixed
+        shapes = {name: tuple(int(extent) for extent in feeds[name].shape) for name in self._input_names if name in feeds}
+        key = tuple(shapes.items())
+        model = self._models.get(key)
+        if model is None:
+            with self._compiling:
+                model = self._models.get(key)
+                if model is None:
+                    model = self._models[key] = self._compiled(shapes)
+        return model
+
+    def _checked(self, feeds: Mapping[str, Any]) -> dict[str, Any]:
+        """The arrays behind the feeds, which have the names of the model's inputs."""
+        unknown = [name for name in feeds if name not in self._input_names]
+        missing = [name for name in self._input_names if name not in feeds]
+        if unknown or missing:
+            known = ", ".join(f"{arg.name} {arg.type}{arg.shape}" for arg in self.get_inputs())
+            raise UsageError(f"{'not an input: ' + ', '.join(unknown) if unknown else 'missing: ' + ', '.join(missing)}; "
+                             f"the model takes: {known}")
+        return {name: self._array(name, feeds[name]) for name in self._input_names}
+
+    def _array(self, name: str, value: Any) -> Any:
+        if isinstance(value, OrtValue):
+            return value.array
+        if hasattr(value, "__dlpack__") and hasattr(value, "shape"):
+            return value
+        dtype = next(arg.type for arg in self.get_inputs() if arg.name == name)[len("tensor("):-1]
+        numpy_name = {"float": "float32", "double": "float64"}.get(dtype, dtype)
+        return importlib.import_module("numpy").asarray(value, _arrays.numpy_dtype(numpy_name))
+
+    def _selected(self, output_names: Sequence[str] | None, results: Mapping[str, Any]) -> list[Any]:
+        names = output_names if output_names else self._output_names
+        unknown = [name for name in names if name not in results]
+        if unknown:
+            raise UsageError(f"not an output: {', '.join(unknown)}; the model has: {', '.join(self._output_names)}")
+        return [results[name] for name in names]
+
+    def run(self, output_names: Sequence[str] | None, input_feed: Mapping[str, Any],
+            run_options: RunOptions | None = None) -> list[Any]:
+        """Runs the model on arrays by name. Returns the outputs of these names, or all: numpy's arrays for numpy's."""
+        if run_options is not None and run_options.terminate:
+            raise UsageError("run_options.terminate is set")
+        feeds = self._checked(input_feed)
+        return self._selected(output_names, self.run_model(self._model_for(feeds), feeds))
+
+    def run_model(self, model: Model, feeds: Mapping[str, Any]) -> dict[str, Any]:
+        """All outputs by name, with a profile where the session is profiled."""
+        if self._profile is None:
+            return model.run_named(feeds)
+        with model.profile() as profile:
+            results = model.run_named(feeds)
+        self._profile.runs.extend(profile.runs)
+        return results
+
+    def run_with_ort_values(self, output_names: Sequence[str] | None, input_dict_ort_values: Mapping[str, OrtValue],
+                            run_options: RunOptions | None = None) -> list[OrtValue]:
+        return [OrtValue(array) for array in self.run(output_names, input_dict_ort_values, run_options)]
+
+    def io_binding(self) -> IOBinding:
+        return IOBinding(self)
+
+    def run_with_iobinding(self, iobinding: IOBinding, run_options: RunOptions | None = None) -> None:
+        iobinding.run()
+
+    def model_for(self, feeds: Mapping[str, Any]) -> tuple[Model, dict[str, Any]]:
+        """The model for these feeds, compiled if it has to be, and the arrays behind them."""
+        arrays = self._checked(feeds)
+        return self._model_for(arrays), arrays
+
+    def get_inputs(self) -> list[NodeArg]:
+        values = self._interface.inputs if self._interface is not None else self._artefact_infos("inputs")
+        return [_node_arg(value) for value in values]
+
+    def get_outputs(self) -> list[NodeArg]:
+        values = self._interface.outputs if self._interface is not None else self._artefact_infos("outputs")
+        return [_node_arg(value) for value in values]
+
+    def _artefact_infos(self, role: str) -> list[Any]:
+        assert self._fixed is not None
+        return list(getattr(self._fixed, role).values())
+
+    def get_overridable_initializers(self) -> list[NodeArg]:
+        return []
+
+    def get_modelmeta(self) -> ModelMetadata:
+        info = self._interface
+        if info is None:
+            return ModelMetadata()
+        return ModelMetadata(info.producer, info.graph_name, info.domain, info.description, info.graph_description,
+                             info.version, dict(info.metadata))
+
+    def get_providers(self) -> list[str]:
+        return list(self._providers)
+
+    def get_provider_options(self) -> dict[str, dict[str, str]]:
+        return {name: {"device_id": str(self._ordinal)} if name == _CUDA else {} for name in self._providers}
+
+    def set_providers(self, providers: Sequence[Any] | None = None,
+                      provider_options: Sequence[Mapping[str, Any]] | None = None) -> None:
+        """Compiles for the first of these that is available."""
+        chosen = _chosen(providers, provider_options)
+        if chosen != (self._providers, self._ordinal):
+            self._providers, self._ordinal = chosen
+            self._models.clear()
+            self._fixed = None
+            self._open()
+
+    def get_session_options(self) -> SessionOptions:
+        return self._options
+
+    def get_profiling_start_time_ns(self) -> int:
+        return self._started
+
+    def end_profiling(self) -> str:
+        """Writes the times of all runs as a file for Perfetto, and returns its name; "" without enable_profiling."""
+        if self._profile is None:
+            return ""
+        stamp = time.strftime("%Y-%m-%d_%H-%M-%S", time.localtime(self._started / 1e9))
+        name = f"{self._options.profile_file_prefix}_{stamp}.json"
+        self._profile.to_chrome_trace(name)
+        return name
+
+    def enable_fallback(self) -> None:
+        """Accepted; there is nothing to fall back to."""
+
+    def disable_fallback(self) -> None:
+        """Accepted; there is nothing to fall back to."""

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Prints `PASSED FAILED NOT_RUN` of a JUnit file that ctest wrote (--output-junit).
+"""Prints `PASSED FAILED NOT_RUN` of a JUnit file that ctest (--output-junit) or pytest (--junitxml) wrote.
 
 Not run: disabled tests, and tests that said themselves that they were skipped. A test that could not be started
 (its program is missing, its fixture failed) counts as failed.
@@ -13,7 +13,14 @@ def counts(path):
     for case in ElementTree.parse(path).getroot().iter("testcase"):
         status, skipped = case.get("status"), case.find("skipped")
         reason = (skipped.get("message") or "") if skipped is not None else ""
-        if status == "run":
+        if status is None:  # pytest's
+            if case.find("failure") is not None or case.find("error") is not None:
+                failed += 1
+            elif skipped is not None:
+                not_run += 1
+            else:
+                passed += 1
+        elif status == "run":
             passed += 1
         elif status == "disabled" or reason.startswith("SKIP_"):
             not_run += 1

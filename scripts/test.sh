@@ -17,7 +17,7 @@ finish() {
   local status=$?
   # Ended before all was counted: that is a failure too.
   if [ "$status" != 0 ] && [ "$failed" = 0 ]; then failed=1; fi
-  [ "$not_run" = 0 ] || echo "$not_run not run (each says why in $logs/ctest.log)"
+  [ "$not_run" = 0 ] || echo "$not_run not run (each says why in $logs/ctest.log or $logs/python-package.log)"
   echo "$passed passed, $failed failed"
   [ "$failed" = 0 ] || exit 1
 }
@@ -76,6 +76,21 @@ run_ctest() {
   fi
 }
 
+# The Python package, from its wheels: scripts/python_tests.sh counts its tests itself.
+run_python_tests() {
+  local p f n
+  if ! bash scripts/python_tests.sh "$build" > "$logs/python-package.log" 2>&1; then
+    failed=$((failed + 1))
+    say "check python-package FAILED:"
+    tail -n 40 "$logs/python-package.log"
+    return
+  fi
+  read -r p f n < <(tail -n 1 "$logs/python-package.log" | tr -cd '0-9 ')
+  passed=$((passed + p)) failed=$((failed + f)) not_run=$((not_run + n))
+  say "python-package: $p passed, $f failed, $n not run"
+  [ "$f" = 0 ] || grep -E '^(FAILED|ERROR)|error:' "$logs/python-package.log" || true
+}
+
 # Where there is an nvcc, templates are compiled with it; what it took once, with the same headers, is not compiled again.
 find_nvcc() {
   local nvcc
@@ -107,3 +122,4 @@ check format bash scripts/check_format.sh
 check script-tests python3 -m unittest discover -s tests/scripts -p 'test_*.py'
 check model-tests "$TW_PYTHON" -m unittest discover -s tests/models -p 'test_*.py'
 check bench-tests env TW_BUILD="$build" "$TW_PYTHON" -m unittest discover -s tests/bench -p 'test_*.py'
+run_python_tests

@@ -138,6 +138,14 @@ void Binding::run() {
   check(api().run_entry(context_.get(), entry_, input_tensors_.data(), output_tensors_.data()));
 }
 
+std::vector<uint64_t> Binding::measure(size_t count) {
+  std::vector<uint64_t> times(count);
+  const nb::gil_scoped_release unlocked;
+  const std::lock_guard<std::mutex> alone(running_);
+  check(api().measure_entry(context_.get(), entry_, input_tensors_.data(), output_tensors_.data(), times.data(), count));
+  return times;
+}
+
 std::unique_ptr<Model> Model::load_file(const std::string& path, const LoadOptions& options) {
   const TwOptions raw = raw_options(options);
   TwModel* model = nullptr;
@@ -242,8 +250,9 @@ std::vector<Result> Model::results(int entry) const {
   return results;
 }
 
-int Model::find_entry(const nb::list& inputs) const {
-  return entry_of(tensors_of(arrays(inputs, input_names_, Access::kRead)));
+int Model::find_entry(const nb::list& inputs, Access access) const {
+  const std::vector<Array> given = arrays(inputs, input_names_, access);
+  return entry_of(tensors_of(given));
 }
 
 /// execute(entry, inputs, outputs) runs without the GIL.

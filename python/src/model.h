@@ -73,6 +73,8 @@ class Binding {
  public:
   Binding(ContextHandle context, int entry, std::vector<Array> inputs, std::vector<Array> outputs);
   void run();
+  /// Times in ns of that many runs in a row, by the runtime's clock.
+  std::vector<uint64_t> measure(size_t count);
 
  private:
   ContextHandle context_;
@@ -94,7 +96,7 @@ class Model {
   std::vector<Tensor> outputs(int entry) const;
 
   /// Arrays in the order of the model's inputs and outputs. Runs allocate outputs in the memory of the host.
-  int find_entry(const nanobind::list& inputs) const;
+  int find_entry(const nanobind::list& inputs, Access access) const;
   nanobind::list run(const nanobind::list& inputs, Kind kind);
   /// The same, timed step by step, which adds barriers between them.
   std::pair<nanobind::list, StepTimes> run_profiled(const nanobind::list& inputs, Kind kind);

@@ -11,6 +11,7 @@
 
 namespace nb = nanobind;
 using namespace nb::literals;
+using tw::python::Access;
 using tw::python::Binding;
 using tw::python::Kind;
 using tw::python::LoadOptions;
@@ -20,6 +21,9 @@ using tw::python::Tensor;
 
 namespace {
 
+using List = nb::typed<nb::list, nb::any>;
+using Tuple = nb::typed<nb::tuple, int, nb::ellipsis>;
+
 void bind_tensor(nb::module_& module) {
   nb::class_<Tensor>(module, "Tensor")
       .def_ro("name", &Tensor::name)
@@ -27,7 +31,7 @@ void bind_tensor(nb::module_& module) {
       .def_prop_ro("shape", [](const Tensor& tensor) {
         nb::list shape;
         for (const int64_t extent : tensor.shape) shape.append(extent);
-        return nb::typed<nb::tuple, int, nb::ellipsis>(nb::tuple(shape));
+        return Tuple(nb::tuple(shape));
       });
 }
 
@@ -52,19 +56,28 @@ void bind_model(nb::module_& module) {
       .def_prop_ro("threads", &Model::threads)
       .def("inputs", &Model::inputs, "entry"_a)
       .def("outputs", &Model::outputs, "entry"_a)
-      .def("find_entry", &Model::find_entry, "inputs"_a)
-      .def("run", [](Model& model, const nb::list& inputs, int kind) { return model.run(inputs, static_cast<Kind>(kind)); },
+      .def("find_entry",
+           [](const Model& model, const List& inputs, int access) {
+             return model.find_entry(inputs, static_cast<Access>(access));
+           },
+           "inputs"_a, "access"_a)
+      .def("run", [](Model& model, const List& inputs, int kind) { return List(model.run(inputs, static_cast<Kind>(kind))); },
            "inputs"_a, "kind"_a)
       .def("run_profiled",
-           [](Model& model, const nb::list& inputs, int kind) {
-             return model.run_profiled(inputs, static_cast<Kind>(kind));
+           [](Model& model, const List& inputs, int kind) {
+             auto [outputs, times] = model.run_profiled(inputs, static_cast<Kind>(kind));
+             return std::make_pair(List(outputs), std::move(times));
            },
            "inputs"_a, "kind"_a)
-      .def("run_into", &Model::run_into, "inputs"_a, "outputs"_a)
+      .def("run_into", [](Model& model, const List& inputs, const List& outputs) { model.run_into(inputs, outputs); },
+           "inputs"_a, "outputs"_a)
       .def("empty_outputs",
-           [](const Model& model, int entry, int kind) { return model.empty_outputs(entry, static_cast<Kind>(kind)); },
+           [](const Model& model, int entry, int kind) {
+             return List(model.empty_outputs(entry, static_cast<Kind>(kind)));
+           },
            "entry"_a, "kind"_a)
-      .def("bind", &Model::bind, "inputs"_a, "outputs"_a);
+      .def("bind", [](Model& model, const List& inputs, const List& outputs) { return model.bind(inputs, outputs); },
+           "inputs"_a, "outputs"_a);
 }
 
 }  // namespace
@@ -76,6 +89,6 @@ NB_MODULE(_runtime, module) {
       .def(nb::init<int, int, std::string>(), "threads"_a, "device"_a, "level"_a);
   bind_tensor(module);
   bind_state(module);
-  nb::class_<Binding>(module, "Binding").def("run", &Binding::run);
+  nb::class_<Binding>(module, "Binding").def("run", &Binding::run).def("measure", &Binding::measure, "count"_a);
   bind_model(module);
 }

@@ -14,7 +14,7 @@ from ._warn import warn
 # The numbers of `enum class Kind` (src/array.h).
 NUMPY, TORCH, JAX, MEMORYVIEW, DLPACK = range(5)
 # The numbers of `enum class Access`.
-_READ, _KEEP, _WRITE = range(3)
+READ, KEEP, WRITE = range(3)
 
 _KINDS = {"numpy": NUMPY, "torch": TORCH, "jax": JAX, "jaxlib": JAX, "builtins": MEMORYVIEW, "array": MEMORYVIEW}
 _known_types: dict[type, int] = {}
@@ -85,7 +85,7 @@ def adapt(name: str, array: Any, access: int) -> tuple[Any, bool]:
     if kind_of(array) == TORCH:
         return _adapt_torch(name, array, access), False
     if hasattr(array, "__dlpack__"):
-        if access == _WRITE:
+        if access == WRITE:
             raise UsageError(f"{_text(array)} for '{name}' cannot be written: give a compact, writable array")
         raise UsageError(f"{_text(array)} for '{name}' is neither compact nor can be copied here: give a compact one")
     try:
@@ -104,7 +104,7 @@ def _adapt_numpy(name: str, array: Any, access: int) -> tuple[Any, bool]:
         return array.view(numpy.uint16), True
     if array.dtype.kind not in "biuf":
         raise UsageError(f"the array for '{name}' has dtype {array.dtype}, which no model takes")
-    if access == _WRITE and not array.flags.writeable:
+    if access == WRITE and not array.flags.writeable:
         raise UsageError(f"the array for '{name}' is read-only")
     if not array.dtype.isnative:
         native = array.dtype.newbyteorder("=")
@@ -114,7 +114,7 @@ def _adapt_numpy(name: str, array: Any, access: int) -> tuple[Any, bool]:
 
 
 def _adapt_torch(name: str, array: Any, access: int) -> Any:
-    if access == _WRITE and array.requires_grad:
+    if access == WRITE and array.requires_grad:
         raise UsageError(f"the tensor for '{name}' requires gradients, which a run does not compute: give .detach()")
     plain = array.detach().resolve_conj().resolve_neg()
     if not plain.is_contiguous():
@@ -123,7 +123,7 @@ def _adapt_torch(name: str, array: Any, access: int) -> Any:
 
 
 def _adapt_buffer(name: str, view: memoryview, access: int) -> Any:
-    if access == _WRITE and view.readonly:
+    if access == WRITE and view.readonly:
         raise UsageError(f"the buffer for '{name}' is read-only")
     if view.format[:1] in (">", "!", "<", "="):
         raise UsageError(f"the buffer for '{name}' has the format '{view.format}'; expected is a native one")
@@ -135,7 +135,7 @@ def _adapt_buffer(name: str, view: memoryview, access: int) -> Any:
 
 
 def _copied(name: str, reason: str, access: int, copy: Any) -> Any:
-    if access != _READ:
+    if access != READ:
         raise UsageError(f"the array for '{name}' cannot be used in place: {reason}; give a compact one")
     warn(f"the array for '{name}' is copied before the run: {reason}", CopyWarning)
     return copy()

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import difflib
+import importlib
 import json
 import os
 import tempfile
@@ -15,7 +16,7 @@ from ._files import write_file
 from ._model import Model, load
 
 if TYPE_CHECKING:
-    from . import _compiler
+    from ._compiler import Compilation
 
 Shape = Sequence[int]
 
@@ -26,13 +27,10 @@ _DTYPES = {"float32": "f32", "float16": "f16", "bfloat16": "bf16"}
 def compiler() -> Any:
     """The module _compiler. UsageError says what to install where only the runtime is."""
     try:
-        from . import _compiler
-    except ImportError as error:
-        if error.name is not None and error.name.endswith("_compiler"):
-            raise UsageError("this installation has the runtime alone, which loads .tw files: to compile models, run "
-                             "'pip uninstall tilewright-runtime' and 'pip install tilewright'") from None
-        raise
-    return _compiler
+        return importlib.import_module("tilewright._compiler")
+    except ModuleNotFoundError:
+        raise UsageError("this installation has the runtime alone, which loads .tw files: to compile models, run "
+                         "'pip uninstall tilewright-runtime' and 'pip install tilewright'") from None
 
 
 class Artefact:
@@ -42,7 +40,7 @@ class Artefact:
     compilation says of itself; report["complete"] is False where measuring was cut short.
     """
 
-    def __init__(self, compilation: _compiler.Compilation) -> None:
+    def __init__(self, compilation: Compilation) -> None:
         self.content: bytes = compilation.artefact
         self.plan: str = compilation.plan
         self.report: Mapping[str, Any] = json.loads(compilation.report)

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+from collections.abc import Callable
 
 _MAJOR, _MINOR = 75, 76  # CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, _MINOR
 
@@ -15,9 +16,10 @@ def cuda_target(ordinal: int = 0) -> str | None:
     except OSError:
         return None
     device, major, minor = ctypes.c_int(), ctypes.c_int(), ctypes.c_int()
-    asked = (lambda: driver.cuInit(0), lambda: driver.cuDeviceGet(ctypes.byref(device), ordinal),
-             lambda: driver.cuDeviceGetAttribute(ctypes.byref(major), _MAJOR, device),
-             lambda: driver.cuDeviceGetAttribute(ctypes.byref(minor), _MINOR, device))
+    asked: tuple[Callable[[], int], ...] = (
+        lambda: driver.cuInit(0), lambda: driver.cuDeviceGet(ctypes.byref(device), ordinal),
+        lambda: driver.cuDeviceGetAttribute(ctypes.byref(major), _MAJOR, device),
+        lambda: driver.cuDeviceGetAttribute(ctypes.byref(minor), _MINOR, device))
     if any(ask() != 0 for ask in asked):
         return None
     # Hopper's own instructions are of the architecture 9.0a; what is before it runs code for 8.0.

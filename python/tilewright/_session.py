@@ -91,10 +91,10 @@ class InferenceSession:
             self._fixed = self._compiled(None)
 
     def _compiled(self, shapes: Mapping[str, tuple[int, ...]] | None) -> Model:
-        target = _devices.cuda_target(self._ordinal) if self._providers[0] == _CUDA else "cpu"
-        return _compile.compile(self._source, target=target, shapes=shapes,
-                                dims=self._options.dimensions if shapes is None else None, device=self._ordinal,
-                                threads=self._options.intra_op_num_threads, **self._options.compile_options())
+        options = self._options.compile_options()
+        options.setdefault("target", _devices.cuda_target(self._ordinal) if self._providers[0] == _CUDA else "cpu")
+        return _compile.compile(self._source, shapes=shapes, dims=self._options.dimensions if shapes is None else None,
+                                device=self._ordinal, threads=self._options.intra_op_num_threads, **options)
 
     def _model_for(self, feeds: Mapping[str, Any]) -> Model:
         if self._fixed is not None:

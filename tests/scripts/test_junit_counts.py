@@ -17,13 +17,26 @@ CASES = """<testsuite tests="6">
 <testcase name="missing" status="notrun"><skipped message="Unable to find executable: x"/></testcase>
 </testsuite>"""
 
+PYTEST_CASES = """<testsuites><testsuite name="pytest" tests="4">
+<testcase classname="a" name="good" time="0.1"/>
+<testcase classname="a" name="bad"><failure message="x">y</failure></testcase>
+<testcase classname="a" name="fixture"><error message="x">y</error></testcase>
+<testcase classname="a" name="no torch"><skipped type="pytest.skip" message="torch is not installed">z</skipped></testcase>
+</testsuite></testsuites>"""
+
 
 class JunitCounts(unittest.TestCase):
-    def test_counts(self):
+    def counts(self, text):
         with tempfile.NamedTemporaryFile("w", suffix=".xml") as file:
-            file.write(CASES)
+            file.write(text)
             file.flush()
-            self.assertEqual(junit_counts.counts(file.name), (1, 2, 3))
+            return junit_counts.counts(file.name)
+
+    def test_ctest(self):
+        self.assertEqual(self.counts(CASES), (1, 2, 3))
+
+    def test_pytest(self):
+        self.assertEqual(self.counts(PYTEST_CASES), (1, 2, 1))
 
 
 if __name__ == "__main__":

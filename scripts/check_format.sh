@@ -5,7 +5,7 @@ cd "$(dirname "$0")/.."
 mode=(--dry-run -Werror)
 [ "${1:-}" != --fix ] || mode=(-i)
 folders=()
-for folder in src include runtime tools tests bench examples; do
+for folder in src include runtime tools tests bench examples python; do
   [ ! -d "$folder" ] || folders+=("$folder")
 done
 find "${folders[@]}" -type f \( -name '*.h' -o -name '*.hpp' -o -name '*.cpp' -o -name '*.c' \) -print0 |

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Checks every #include of src, include, runtime, tools and examples against scripts/layers.txt, and that
+"""Checks every #include of src, include, runtime, tools, examples and python against scripts/layers.txt, and that
 - no files include one another in a circle (a header and its source are one),
 - no folder has more than 30 sources,
 - layers.txt allows nothing that nobody uses.
@@ -14,7 +14,7 @@ import pathlib
 import re
 import sys
 
-CHECKED = ("src", "include", "runtime", "tools", "examples")
+CHECKED = ("src", "include", "runtime", "tools", "examples", "python")
 SUFFIXES = {".h", ".hpp", ".c", ".cc", ".cpp", ".inc"}
 MAX_SOURCES = 30  # .cpp files directly in one folder
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')

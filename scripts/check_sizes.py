@@ -17,7 +17,7 @@ import sys
 
 from cpp_outline import Outline
 
-CHECKED = ("src", "include", "runtime", "tools", "tests", "bench", "examples")
+CHECKED = ("src", "include", "runtime", "tools", "tests", "bench", "examples", "python")
 SUFFIXES = {".h", ".hpp", ".c", ".cc", ".cpp"}
 MAX_FILE_LINES, MAX_FILE_LINES_WITHOUT_REASON, MAX_FUNCTION_LINES = 800, 500, 80
 MAX_PARAMETERS, MAX_NESTING, MAX_TOTAL_LINES = 6, 4, 90_000

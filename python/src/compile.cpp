@@ -181,9 +181,12 @@ std::vector<std::string> target_names() {
 std::unique_ptr<Compilation> compile_file(const std::string& path, const CompileOptions& options,
                                           const nb::callable& progress) {
   TwCompilation* compilation = nullptr;
-  Job([&](const TwCompileCallbacks& callbacks) {
-    return compiler_api().compile_file(path.c_str(), options.handle(), &callbacks, &compilation);
-  }, progress).run();
+  Job(
+      [&](const TwCompileCallbacks& callbacks) {
+        return compiler_api().compile_file(path.c_str(), options.handle(), &callbacks, &compilation);
+      },
+      progress)
+      .run();
   return std::make_unique<Compilation>(compilation);
 }
 
@@ -191,10 +194,13 @@ std::unique_ptr<Compilation> compile_bytes(nb::handle model, const std::string& 
                                            const CompileOptions& options, const nb::callable& progress) {
   const Array bytes(model, "the model's bytes", Access::kRead);
   TwCompilation* compilation = nullptr;
-  Job([&](const TwCompileCallbacks& callbacks) {
-    return compiler_api().compile_bytes(bytes.tensor().data, bytes_of(bytes.tensor()), data_directory.c_str(),
-                                        options.handle(), &callbacks, &compilation);
-  }, progress).run();
+  Job(
+      [&](const TwCompileCallbacks& callbacks) {
+        return compiler_api().compile_bytes(bytes.tensor().data, bytes_of(bytes.tensor()), data_directory.c_str(),
+                                            options.handle(), &callbacks, &compilation);
+      },
+      progress)
+      .run();
   return std::make_unique<Compilation>(compilation);
 }
 
@@ -209,10 +215,13 @@ std::unique_ptr<Compilation> refit(nb::handle artefact, const nb::dict& weights,
   std::vector<TwNamedTensor> tensors;
   for (size_t i = 0; i < names.size(); ++i) tensors.push_back({names[i].c_str(), arrays[i].tensor()});
   TwCompilation* compilation = nullptr;
-  Job([&](const TwCompileCallbacks& callbacks) {
-    return compiler_api().refit(bytes.tensor().data, bytes_of(bytes.tensor()), tensors.data(), tensors.size(),
-                                &callbacks, &compilation);
-  }, progress).run();
+  Job(
+      [&](const TwCompileCallbacks& callbacks) {
+        return compiler_api().refit(bytes.tensor().data, bytes_of(bytes.tensor()), tensors.data(), tensors.size(),
+                                    &callbacks, &compilation);
+      },
+      progress)
+      .run();
   return std::make_unique<Compilation>(compilation);
 }
 

@@ -57,9 +57,9 @@ struct OptionRow {
 std::vector<OptionRow> option_rows();
 std::vector<std::string> target_names();
 
-/// Compiles a file, or bytes with the folder of their external data. progress(phase, done, total, detail) is called from
-/// the calling thread; what it raises ends the compilation and is raised again. Ctrl-C while candidates are measured
-/// keeps the best so far; elsewhere, and the second time, it raises KeyboardInterrupt.
+/// Compiles a file, or bytes with the folder of their external data. progress(phase, done, total, detail) is called
+/// from the calling thread; what it raises ends the compilation and is raised again. Ctrl-C while candidates are
+/// measured keeps the best so far; elsewhere, and the second time, it raises KeyboardInterrupt.
 std::unique_ptr<Compilation> compile_file(const std::string& path, const CompileOptions& options,
                                           const nanobind::callable& progress);
 std::unique_ptr<Compilation> compile_bytes(nanobind::handle model, const std::string& data_directory,

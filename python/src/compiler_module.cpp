@@ -36,18 +36,22 @@ NB_MODULE(_compiler, module) {
       .def_prop_ro("plan", &Compilation::plan)
       .def_prop_ro("report", &Compilation::report);
   using Progress = nb::typed<nb::callable, nb::object(std::string, int64_t, int64_t, std::string)>;
-  module.def("compile_file",
-             [](const std::string& path, const CompileOptions& options, const Progress& progress) {
-               return tw::python::compile_file(path, options, progress);
-             },
-             "path"_a, "options"_a, "progress"_a);
-  module.def("compile_bytes",
-             [](nb::handle model, const std::string& data_directory, const CompileOptions& options,
-                const Progress& progress) { return tw::python::compile_bytes(model, data_directory, options, progress); },
-             "model"_a, "data_directory"_a, "options"_a, "progress"_a);
-  module.def("refit",
-             [](nb::handle artefact, const nb::typed<nb::dict, std::string, nb::any>& weights, const Progress& progress) {
-               return tw::python::refit(artefact, weights, progress);
-             },
-             "artefact"_a, "weights"_a, "progress"_a);
+  module.def(
+      "compile_file",
+      [](const std::string& path, const CompileOptions& options, const Progress& progress) {
+        return tw::python::compile_file(path, options, progress);
+      },
+      "path"_a, "options"_a, "progress"_a);
+  module.def(
+      "compile_bytes",
+      [](nb::handle model, const std::string& data_directory, const CompileOptions& options, const Progress& progress) {
+        return tw::python::compile_bytes(model, data_directory, options, progress);
+      },
+      "model"_a, "data_directory"_a, "options"_a, "progress"_a);
+  module.def(
+      "refit",
+      [](nb::handle artefact, const nb::typed<nb::dict, std::string, nb::any>& weights, const Progress& progress) {
+        return tw::python::refit(artefact, weights, progress);
+      },
+      "artefact"_a, "weights"_a, "progress"_a);
 }

@@ -18,9 +18,7 @@ TwOptions raw_options(const LoadOptions& options) {
   return raw;
 }
 
-Tensor tensor_of(const TwTensorInfo& info) {
-  return {info.name, info.dtype, {info.shape, info.shape + info.ndim}};
-}
+Tensor tensor_of(const TwTensorInfo& info) { return {info.name, info.dtype, {info.shape, info.shape + info.ndim}}; }
 
 TwTensorInfo empty_info() {
   TwTensorInfo info{};
@@ -142,7 +140,8 @@ std::vector<uint64_t> Binding::measure(size_t count) {
   std::vector<uint64_t> times(count);
   const nb::gil_scoped_release unlocked;
   const std::lock_guard<std::mutex> alone(running_);
-  check(api().measure_entry(context_.get(), entry_, input_tensors_.data(), output_tensors_.data(), times.data(), count));
+  check(
+      api().measure_entry(context_.get(), entry_, input_tensors_.data(), output_tensors_.data(), times.data(), count));
   return times;
 }
 

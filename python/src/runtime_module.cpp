@@ -38,8 +38,9 @@ void bind_tensor(nb::module_& module) {
 void bind_state(nb::module_& module) {
   nb::class_<State>(module, "State")
       .def_prop_ro("values", &State::values)
-      .def("get", [](const State& state, int index, int kind) { return state.get(index, static_cast<Kind>(kind)); },
-           "index"_a, "kind"_a)
+      .def(
+          "get", [](const State& state, int index, int kind) { return state.get(index, static_cast<Kind>(kind)); },
+          "index"_a, "kind"_a)
       .def("set", &State::set, "index"_a, "value"_a)
       .def("reset", &State::reset)
       .def("save", &State::save, "path"_a)
@@ -56,28 +57,35 @@ void bind_model(nb::module_& module) {
       .def_prop_ro("threads", &Model::threads)
       .def("inputs", &Model::inputs, "entry"_a)
       .def("outputs", &Model::outputs, "entry"_a)
-      .def("find_entry",
-           [](const Model& model, const List& inputs, int access) {
-             return model.find_entry(inputs, static_cast<Access>(access));
-           },
-           "inputs"_a, "access"_a)
-      .def("run", [](Model& model, const List& inputs, int kind) { return List(model.run(inputs, static_cast<Kind>(kind))); },
-           "inputs"_a, "kind"_a)
-      .def("run_profiled",
-           [](Model& model, const List& inputs, int kind) {
-             auto [outputs, times] = model.run_profiled(inputs, static_cast<Kind>(kind));
-             return std::make_pair(List(outputs), std::move(times));
-           },
-           "inputs"_a, "kind"_a)
-      .def("run_into", [](Model& model, const List& inputs, const List& outputs) { model.run_into(inputs, outputs); },
-           "inputs"_a, "outputs"_a)
-      .def("empty_outputs",
-           [](const Model& model, int entry, int kind) {
-             return List(model.empty_outputs(entry, static_cast<Kind>(kind)));
-           },
-           "entry"_a, "kind"_a)
-      .def("bind", [](Model& model, const List& inputs, const List& outputs) { return model.bind(inputs, outputs); },
-           "inputs"_a, "outputs"_a);
+      .def(
+          "find_entry",
+          [](const Model& model, const List& inputs, int access) {
+            return model.find_entry(inputs, static_cast<Access>(access));
+          },
+          "inputs"_a, "access"_a)
+      .def(
+          "run",
+          [](Model& model, const List& inputs, int kind) { return List(model.run(inputs, static_cast<Kind>(kind))); },
+          "inputs"_a, "kind"_a)
+      .def(
+          "run_profiled",
+          [](Model& model, const List& inputs, int kind) {
+            auto [outputs, times] = model.run_profiled(inputs, static_cast<Kind>(kind));
+            return std::make_pair(List(outputs), std::move(times));
+          },
+          "inputs"_a, "kind"_a)
+      .def(
+          "run_into", [](Model& model, const List& inputs, const List& outputs) { model.run_into(inputs, outputs); },
+          "inputs"_a, "outputs"_a)
+      .def(
+          "empty_outputs",
+          [](const Model& model, int entry, int kind) {
+            return List(model.empty_outputs(entry, static_cast<Kind>(kind)));
+          },
+          "entry"_a, "kind"_a)
+      .def(
+          "bind", [](Model& model, const List& inputs, const List& outputs) { return model.bind(inputs, outputs); },
+          "inputs"_a, "outputs"_a);
 }
 
 }  // namespace

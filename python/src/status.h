@@ -7,8 +7,8 @@
 
 namespace tw::python {
 
-/// A failed call: `origin` names the function of tilewright/_errors.py that makes the exception, from a number, a message
-/// and a JSON text of details.
+/// A failed call: `origin` names the function of tilewright/_errors.py that makes the exception, from a number, a
+/// message and a JSON text of details.
 struct StatusError {
   const char* origin;
   int code = 0;

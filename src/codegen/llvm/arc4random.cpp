@@ -1,5 +1,5 @@
-// glibc has arc4random since 2.36, and LLVM's support library asks for it (names of temporary files). With a definition of
-// our own the library runs on glibc 2.34, too: the oldest that its packages promise.
+// glibc has arc4random since 2.36, and LLVM's support library asks for it (names of temporary files). With a definition
+// of our own the library runs on glibc 2.34, too: the oldest that its packages promise.
 #include <sys/random.h>
 
 #include <cstdint>

@@ -114,8 +114,6 @@ def _adapt_numpy(name: str, array: Any, access: int) -> tuple[Any, bool]:
 
 
 def _adapt_torch(name: str, array: Any, access: int) -> Any:
-    if access == WRITE and array.requires_grad:
-        raise UsageError(f"the tensor for '{name}' requires gradients, which a run does not compute: give .detach()")
     plain = array.detach().resolve_conj().resolve_neg()
     if not plain.is_contiguous():
         return _copied(name, "it is not contiguous", access, plain.contiguous)

@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 
-from . import _compile, _torch_export
+from . import _compile, _devices, _torch_export
 from ._errors import Error, FallbackWarning, UnsupportedError
 from ._model import Model
 from ._warn import warn
@@ -26,6 +26,17 @@ def _is_constant(node: torch.fx.Node, example: Any) -> bool:
     """Whether the input is a parameter or buffer of the module."""
     static = node.meta.get("tensor_dict", {}).get("_dynamo_static_input_type")
     return isinstance(example, torch.Tensor) and (isinstance(example, torch.nn.Parameter) or static is not None)
+
+
+def _place(tensors: Sequence[torch.Tensor]) -> dict[str, Any]:
+    """Where the model runs: where its tensors are."""
+    gpu = next((tensor.device for tensor in tensors if tensor.is_cuda), None)
+    if gpu is None:
+        return {}
+    target = _devices.cuda_target(gpu.index)
+    if target is None:
+        raise UnsupportedError(f"there is no code for the GPU {gpu}")
+    return {"target": target, "device": gpu.index}
 
 
 class _Frozen(torch.nn.Module):
@@ -98,7 +109,7 @@ class _Graph:
         try:
             with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:
                 path = _torch_export.export(frozen, [args[i] for i in taken], None, folder, names)
-                model = _compile.compile(path, **self._options)
+                model = _compile.compile(path, **{**_place([args[i] for i in taken]), **self._options})
             if list(model.inputs) != names[0] or list(model.outputs) != names[1]:
                 raise UnsupportedError("the exported graph has other inputs or outputs than the captured one")
             return model

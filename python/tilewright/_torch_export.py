@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Sequence
 from typing import Any
 
-from ._errors import ModelError, UsageError
+from ._errors import Error, ModelError, UnsupportedError, UsageError
 
 
 def is_module(model: Any) -> bool:
@@ -35,11 +35,29 @@ def export(module: Any, example_inputs: Sequence[Any] | None, dynamic_shapes: An
     try:
         with warnings.catch_warnings(), torch.no_grad():
             warnings.simplefilter("ignore")
-            torch.onnx.export(module, tuple(example_inputs), path, dynamo=True, verbose=False, external_data=True,
-                              dynamic_shapes=dynamic_shapes, input_names=inputs, output_names=outputs)
+            program = torch.export.export(module, tuple(example_inputs), dynamic_shapes=dynamic_shapes, strict=False)
+            _refuse_changes(program.run_decompositions({}).graph_signature)
+            torch.onnx.export(program, (), path, dynamo=True, verbose=False, external_data=True, input_names=inputs,
+                              output_names=outputs)
+    except Error:
+        raise
     except Exception as error:  # of any part of torch: all of them mean that this module has no ONNX form
-        raise ModelError(f"torch.onnx cannot export the module: {str(error).splitlines()[0] if str(error) else error!r}"
-                         ) from error
+        raise ModelError(f"torch.onnx cannot export the module: {_reason(error)}") from error
     finally:
         module.train(was_training)
     return path
+
+
+def _refuse_changes(signature: Any) -> None:
+    """A compiled model computes its outputs and changes nothing else. The signature is that of a functional program."""
+    changed = [*signature.buffers_to_mutate.values(), *signature.user_inputs_to_mutate.values()]
+    if changed:
+        raise UnsupportedError(f"the module changes tensors in place: {', '.join(changed)}")
+
+
+def _reason(error: BaseException) -> str:
+    """The first line of what the error began with."""
+    while error.__cause__ is not None:
+        error = error.__cause__
+    lines = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__

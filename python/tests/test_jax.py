@@ -17,3 +17,7 @@ def test_arrays_in_and_out(dense: tw.Model) -> None:
     np.testing.assert_allclose(np.asarray(y * 2), 2 * np.asarray(y))
     with pytest.raises(tw.UsageError, match="cannot be written"):
         dense.run_into({"x": x}, {"y": y})
+    binding = dense.bind(x)
+    binding.run()
+    assert type(binding.outputs["y"]) is np.ndarray
+    np.testing.assert_array_equal(binding.outputs["y"], np.asarray(y))

@@ -130,12 +130,12 @@ class Model:
         was not compiled for these shapes. UsageError: a dtype, a name or a device is wrong.
         """
         given = list(args) if not kwargs and len(args) == len(self._input_names) else self._ordered(args, kwargs)
-        results = self._results(given)
+        results = self.run_ordered(given)
         return results[0] if len(results) == 1 else tuple(results)
 
     def run_named(self, feeds: Mapping[str, Any]) -> dict[str, Any]:
         """The same for names that are no Python identifiers: all outputs by name."""
-        return dict(zip(self._output_names, self._results(self._ordered((), feeds))))
+        return dict(zip(self._output_names, self.run_ordered(self._ordered((), feeds))))
 
     def run_into(self, feeds: Mapping[str, Any], outputs: Mapping[str, Any]) -> None:
         """Runs the model and writes all outputs into the given arrays, which are compact and writable."""
@@ -212,9 +212,13 @@ class Model:
         if set(outputs) != set(self._output_names):
             raise UsageError(f"arrays are given for the outputs: {', '.join(outputs)}; the model has: "
                              f"{', '.join(self._output_names)}")
+        for name, array in outputs.items():
+            if _arrays.kind_of(array) == _arrays.JAX:
+                raise UsageError(f"the array for '{name}' cannot be written: jax's are immutable; give one of numpy")
         return [outputs[name] for name in self._output_names]
 
-    def _results(self, given: list[Any]) -> list[Any]:
+    def run_ordered(self, given: list[Any]) -> list[Any]:
+        """Runs the model on a list of arrays, one for each input; returns a list of all outputs."""
         kind = _arrays.kind_of(given[0]) if given else _arrays.default_kind()
         profile = getattr(self._profiles, "active", None) if self._profiling else None
         if profile is not None:
@@ -245,6 +249,8 @@ class Model:
             outputs = self.entries[index].outputs
             return {name: _arrays.empty(on_device, info.shape, info.dtype) for name, info in outputs.items()}
         kind = _arrays.kind_of(given[0]) if given else _arrays.default_kind()
+        if kind == _arrays.JAX:  # what a binding writes again and again is no array of jax
+            kind = _arrays.default_kind()
         return dict(zip(self._output_names, self._viewed(self._native.empty_outputs(index, kind), kind)))
 
     def _attempt(self, call: Any, given: list[Any], *args: Any) -> Any:

@@ -75,6 +75,7 @@ class InferenceSession:
         self._compiling = threading.Lock()
         self._profile = Profile() if self._options.enable_profiling else None
         self._started = time.time_ns()
+        self._array_types: set[type] = set()  # that runs take as they are
         self._fixed: Model | None = None
         self._interface: _onnx_info.Interface | None = None
         self._open()
@@ -111,29 +112,32 @@ class InferenceSession:
 
     def _checked(self, feeds: Mapping[str, Any]) -> dict[str, Any]:
         """The arrays behind the feeds, which have the names of the model's inputs."""
-        unknown = [name for name in feeds if name not in self._input_names]
-        missing = [name for name in self._input_names if name not in feeds]
-        if unknown or missing:
+        if len(feeds) != len(self._input_names) or any(name not in feeds for name in self._input_names):
+            unknown = [name for name in feeds if name not in self._input_names]
+            missing = [name for name in self._input_names if name not in feeds]
             known = ", ".join(f"{arg.name} {arg.type}{arg.shape}" for arg in self.get_inputs())
             raise UsageError(f"{'not an input: ' + ', '.join(unknown) if unknown else 'missing: ' + ', '.join(missing)}; "
                              f"the model takes: {known}")
-        return {name: self._array(name, feeds[name]) for name in self._input_names}
+        return {name: feeds[name] if type(feeds[name]) in self._array_types else self._array(name, feeds[name])
+                for name in self._input_names}
 
     def _array(self, name: str, value: Any) -> Any:
         if isinstance(value, OrtValue):
             return value.array
         if hasattr(value, "__dlpack__") and hasattr(value, "shape"):
+            self._array_types.add(type(value))
             return value
         dtype = next(arg.type for arg in self.get_inputs() if arg.name == name)[len("tensor("):-1]
         numpy_name = {"float": "float32", "double": "float64"}.get(dtype, dtype)
         return importlib.import_module("numpy").asarray(value, _arrays.numpy_dtype(numpy_name))
 
-    def _selected(self, output_names: Sequence[str] | None, results: Mapping[str, Any]) -> list[Any]:
-        names = output_names if output_names else self._output_names
-        unknown = [name for name in names if name not in results]
+    def _selected(self, output_names: Sequence[str] | None, results: list[Any]) -> list[Any]:
+        if not output_names:
+            return results
+        unknown = [name for name in output_names if name not in self._output_names]
         if unknown:
             raise UsageError(f"not an output: {', '.join(unknown)}; the model has: {', '.join(self._output_names)}")
-        return [results[name] for name in names]
+        return [results[self._output_names.index(name)] for name in output_names]
 
     def run(self, output_names: Sequence[str] | None, input_feed: Mapping[str, Any],
             run_options: RunOptions | None = None) -> list[Any]:
@@ -141,16 +145,15 @@ class InferenceSession:
         if run_options is not None and run_options.terminate:
             raise UsageError("run_options.terminate is set")
         feeds = self._checked(input_feed)
-        return self._selected(output_names, self.run_model(self._model_for(feeds), feeds))
-
-    def run_model(self, model: Model, feeds: Mapping[str, Any]) -> dict[str, Any]:
-        """All outputs by name, with a profile where the session is profiled."""
+        model = self._model_for(feeds)
+        given = [feeds[name] for name in model.inputs]
         if self._profile is None:
-            return model.run_named(feeds)
-        with model.profile() as profile:
-            results = model.run_named(feeds)
-        self._profile.runs.extend(profile.runs)
-        return results
+            results = model.run_ordered(given)
+        else:
+            with model.profile() as profile:
+                results = model.run_ordered(given)
+            self._profile.runs.extend(profile.runs)
+        return self._selected(output_names, results)
 
     def run_with_ort_values(self, output_names: Sequence[str] | None, input_dict_ort_values: Mapping[str, OrtValue],
                             run_options: RunOptions | None = None) -> list[OrtValue]:

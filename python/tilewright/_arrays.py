@@ -108,7 +108,8 @@ def _adapt_numpy(name: str, array: Any, access: int) -> tuple[Any, bool]:
         raise UsageError(f"the array for '{name}' is read-only")
     if not array.dtype.isnative:
         native = array.dtype.newbyteorder("=")
-        return _copied(name, "its bytes are in the other order", access, lambda: numpy.array(array, native, order="C")), False
+        reason = "its bytes are in the other order"
+        return _copied(name, reason, access, lambda: numpy.array(array, native, order="C")), False
     reason = "it is not aligned" if not array.flags.aligned else "it is not contiguous"
     return _copied(name, reason, access, lambda: numpy.array(array, order="C", copy=True)), False
 

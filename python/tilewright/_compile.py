@@ -181,13 +181,15 @@ def compile(
         exported by torch.onnx; dynamic_shapes goes to torch.export).
     target: "cpu" (this machine; the default), "cpu:x86-64-v3", "cuda:sm_90a", ...: tilewright.target_names().
     shapes: of inputs by name; a list of shapes makes an entry for each. dims: the same for symbolic dimensions.
-    dtype: "f32", "f16" or "bf16", which f32 values are stored and multiplied as. precision: "strict", "default", "fast".
+    dtype: "f32", "f16" or "bf16", which f32 values are stored and multiplied as.
+    precision: "strict", "default" or "fast".
     budget: longest time for measuring, in seconds. progress: a function of (phase, done, total, detail), True for a
         bar, False for none; by default a bar in a terminal and in a notebook.
-    constants: inputs that become part of the model, by name. state: {input: output} that the model keeps from one run to
-        the next, or {input: (output, initial value)}. plan: a plan to replay.
+    constants: inputs that become part of the model, by name. plan: a plan to replay.
+    state: {input: output} that the model keeps from one run to the next, or {input: (output, initial value)}.
     device, threads: as of tilewright.load.
-    Other options: those of docs/options.md with _ for -, for example disable_pass=["fuse"]; measure=False for no-measure.
+    Other options: those of docs/options.md with _ for -, for example disable_pass=["fuse"]; measure=False for
+        no-measure.
 
     Ctrl-C while candidates are measured keeps the best so far (report["complete"] is False then); elsewhere it raises
     KeyboardInterrupt. UsageError, ModelError, UnsupportedError: what is wrong with the options or the model.

@@ -68,7 +68,8 @@ class InferenceSession:
     def __init__(self, path_or_bytes: str | os.PathLike[str] | bytes, sess_options: SessionOptions | None = None,
                  providers: Sequence[Any] | None = None, provider_options: Sequence[Mapping[str, Any]] | None = None,
                  **kwargs: Any) -> None:
-        self._source = bytes(path_or_bytes) if isinstance(path_or_bytes, (bytes, bytearray)) else os.fspath(path_or_bytes)
+        is_content = isinstance(path_or_bytes, (bytes, bytearray))
+        self._source: str | bytes = bytes(path_or_bytes) if is_content else os.fspath(path_or_bytes)
         self._options = options_of(sess_options, kwargs)
         self._providers, self._ordinal = _chosen(providers, provider_options)
         self._models: dict[tuple[Any, ...], Model] = {}
@@ -88,7 +89,8 @@ class InferenceSession:
             return
         self._interface = _onnx_info.read(self._source)
         known = set(self._options.dimensions)
-        if all(isinstance(extent, int) or extent in known for value in self._interface.inputs for extent in value.shape):
+        extents = [extent for value in self._interface.inputs for extent in value.shape]
+        if all(isinstance(extent, int) or extent in known for extent in extents):
             self._fixed = self._compiled(None)
 
     def _compiled(self, shapes: Mapping[str, tuple[int, ...]] | None) -> Model:
@@ -100,7 +102,7 @@ class InferenceSession:
     def _model_for(self, feeds: Mapping[str, Any]) -> Model:
         if self._fixed is not None:
             return self._fixed
-        shapes = {name: tuple(int(extent) for extent in feeds[name].shape) for name in self._input_names if name in feeds}
+        shapes = {name: tuple(int(extent) for extent in array.shape) for name, array in feeds.items()}
         key = tuple(shapes.items())
         model = self._models.get(key)
         if model is None:
@@ -116,8 +118,8 @@ class InferenceSession:
             unknown = [name for name in feeds if name not in self._input_names]
             missing = [name for name in self._input_names if name not in feeds]
             known = ", ".join(f"{arg.name} {arg.type}{arg.shape}" for arg in self.get_inputs())
-            raise UsageError(f"{'not an input: ' + ', '.join(unknown) if unknown else 'missing: ' + ', '.join(missing)}; "
-                             f"the model takes: {known}")
+            wrong = f"not an input: {', '.join(unknown)}" if unknown else f"missing: {', '.join(missing)}"
+            raise UsageError(f"{wrong}; the model takes: {known}")
         return {name: feeds[name] if type(feeds[name]) in self._array_types else self._array(name, feeds[name])
                 for name in self._input_names}
 

@@ -3,9 +3,9 @@
     with torch.inference_mode():
         y = torch.compile(module, backend="tilewright")(x)
 
-Parameters and buffers become constants of the compiled model, so that they are packed once; when one of them is replaced
-or changed in place, the next call compiles anew. options={"fallback": False} raises where otherwise torch runs the graph
-and a FallbackWarning says why; all other options are those of tilewright.compile.
+Parameters and buffers become constants of the compiled model, so that they are packed once; when one of them is
+replaced or changed in place, the next call compiles anew. options={"fallback": False} raises where otherwise torch runs
+the graph and a FallbackWarning says why; all other options are those of tilewright.compile.
 """
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class _Graph:
 
     def __call__(self, *args: Any) -> Any:
         if torch.is_grad_enabled() and any(isinstance(arg, torch.Tensor) and arg.requires_grad for arg in args):
-            return self._fallback(args, "gradients are enabled: call it under torch.inference_mode() or torch.no_grad()")
+            return self._fallback(args, "gradients are enabled: call it under torch.inference_mode() or no_grad()")
         state = tuple((id(args[i]), args[i]._version if not args[i].is_inference() else 0) for i in self._constants)
         key = tuple(tuple(arg.shape) if isinstance(arg, torch.Tensor) else arg for arg in args)
         if state != self._state or key not in self._models:

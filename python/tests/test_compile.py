@@ -41,7 +41,7 @@ def test_shapes_and_dims() -> None:
     several = tw.compile(models.dense(batch="n"), shapes={"x": [(5, 64), (2, 64)]})
     assert [entry.inputs["x"].shape for entry in several.entries] == [(5, 64), (2, 64)]
     assert tw.compile(models.dense(batch="n"), dims={"n": 7}).inputs["x"].shape == (7, 64)
-    with pytest.raises(tw.ModelError, match="'n'"):
+    with pytest.raises(tw.ModelError, match="n=1"):
         tw.compile(models.dense(batch="n"))
 
 
@@ -55,7 +55,7 @@ def test_options_by_name() -> None:
     plain = tw.compile_artefact(models.dense(), target="cpu:x86-64-v3")
     assert plain.report["target"] == "cpu:x86-64-v3"
     half = tw.compile_artefact(models.dense(), target="cpu:x86-64-v3", dtype="float16")
-    assert len(half.content) != len(plain.content)
+    assert half.content != plain.content
     left_out = tw.compile_artefact(models.dense(), disable_pass=["fuse"], no_optional_passes=False, measure=False)
     assert left_out.report["groups"] == 2
     replayed = tw.compile_artefact(models.dense(), target="cpu:x86-64-v3", plan=plain.plan)
@@ -109,10 +109,11 @@ def test_progress_may_raise() -> None:
 
 
 def test_artefact_for_another_machine(in_folder: Path) -> None:
-    artefact = tw.compile_artefact(models.dense(), target="cuda:sm_90a", measure=False)
-    artefact.save("gpu.tw")
-    assert (in_folder / "gpu.tw").read_bytes() == artefact.content
-    assert "cuda:sm_90a" in tw.target_names()
+    artefact = tw.compile_artefact(models.dense(), target="cpu:x86-64-v2")
+    artefact.save("old.tw")
+    assert (in_folder / "old.tw").read_bytes() == artefact.content
+    assert artefact.load().metadata["target"] == "x86-64-v2"
+    assert {"cpu:x86-64-v2", "cuda:sm_90a"} <= set(tw.target_names())
 
 
 def test_refit() -> None:

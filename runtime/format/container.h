@@ -26,6 +26,9 @@ struct Section {
   Bytes bytes;
 };
 
+/// Whether the file begins as artefacts do; it may still be damaged.
+bool begins_as_artefact(Bytes file);
+
 /// A verified artefact: views of the file's bytes, which must outlive it.
 class Artefact {
  public:

@@ -18,8 +18,7 @@ bool all_zero(Bytes bytes) {
 }
 
 void check_header(Bytes file) {
-  require(file.size() >= kMagic.size() && std::equal(kMagic.begin(), kMagic.end(), file.begin()),
-          "this is not a Tilewright artefact");
+  require(begins_as_artefact(file), "this is not a Tilewright artefact");
   require(file.size() >= kTableAt, "the artefact is truncated: ", file.size(), " bytes");
   const auto version = load<uint32_t>(file, kVersionAt);
   if (version != kFormatVersion) {
@@ -81,6 +80,10 @@ void check_hashes(Bytes file, const std::vector<Section>& sections, std::string_
 }
 
 }  // namespace
+
+bool begins_as_artefact(Bytes file) {
+  return file.size() >= kMagic.size() && std::equal(kMagic.begin(), kMagic.end(), file.begin());
+}
 
 Artefact Artefact::parse(Bytes file, std::string_view unread) {
   check_header(file);

@@ -12,7 +12,7 @@ int64_t num_elements(const Shape& shape) {
   return product;
 }
 
-std::string to_string(const Shape& shape) { return fmt::format("[{}]", fmt::join(shape, ", ")); }
+std::string to_string(const Shape& shape) { return fmt::format("[{}]", fmt::join(shape, ",")); }
 
 Shape row_major_strides(const Shape& shape) {
   Shape strides(shape.size(), 1);

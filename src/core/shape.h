@@ -10,7 +10,7 @@ using Shape = std::vector<int64_t>;
 
 /// Product of all extents; 1 for a scalar.
 int64_t num_elements(const Shape& shape);
-/// "[1, 3, 224, 224]".
+/// "[1,3,224,224]": as messages and reports say it. Texts of the IRs have their own form.
 std::string to_string(const Shape& shape);
 /// Row-major strides in elements: stride[d] = product of shape[d+1..].
 Shape row_major_strides(const Shape& shape);

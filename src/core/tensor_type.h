@@ -15,7 +15,7 @@ struct TensorType {
   friend bool operator==(const TensorType&, const TensorType&) = default;
 };
 
-/// "f32[1, 3, 224, 224]".
+/// "f32[1,3,224,224]".
 inline std::string to_string(const TensorType& t) { return to_string(t.type) + to_string(t.shape); }
 
 }  // namespace tw

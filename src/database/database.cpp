@@ -138,7 +138,7 @@ void Database::execute(const char* sql) { check(handle_, sqlite3_exec(handle_, s
 
 // The handle of a file that is a database of ours; throws SqlError; a reason when it cannot be used as it is.
 Result<sqlite3*> Database::open_file(const std::string& path) {
-  if (fs::exists(path) && !fs::is_regular_file(path)) return declined("it is no regular file");
+  if (fs::exists(path) && !fs::is_regular_file(path)) return declined("it is not a regular file");
   sqlite3* handle = nullptr;
   const int opened = sqlite3_open_v2(path.c_str(), &handle, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, nullptr);
   Database database(path, handle, {});  // closes the handle whatever happens

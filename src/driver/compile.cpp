@@ -15,6 +15,7 @@
 #include "support/error.h"
 #include "support/hash.h"
 #include "support/join.h"
+#include "support/text.h"
 #include "transform/pass.h"
 
 namespace tw::driver {
@@ -74,7 +75,12 @@ class Compiler {
     for (const std::string& name : options_.disabled_passes) {
       const std::optional<bool> graph_pass = optional(transform::pipeline(), name);
       const std::optional<bool> pass = graph_pass ? graph_pass : optional(lower::pipeline(), name);
-      if (!pass) throw UsageError("--disable-pass: there is no pass '{}'", name);
+      if (!pass) {
+        std::vector<std::string_view> names;
+        for (const auto& row : transform::pipeline()) names.push_back(row.name);
+        for (const auto& row : lower::pipeline()) names.push_back(row.name);
+        throw UsageError("--disable-pass {}: there is no such pass{}", name, suggestion(name, names));
+      }
       if (!*pass) throw UsageError("--disable-pass: pass '{}' is required", name);
     }
   }

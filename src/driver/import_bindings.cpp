@@ -12,9 +12,10 @@ namespace {
 int64_t parse_extent(std::string_view extent, const OptionText& whole) {
   int64_t value = 0;
   const auto [end, code] = std::from_chars(extent.data(), extent.data() + extent.size(), value);
-  if (code != std::errc() || end != extent.data() + extent.size() || value < 0)
-    throw UsageError("{} '{}': '{}' is no extent", whole.spelled, whole.text, extent);
-  return value;
+  if (code == std::errc() && end == extent.data() + extent.size() && value >= 0) return value;
+  if (extent.find("..") != std::string_view::npos || extent.find('-', 1) != std::string_view::npos)
+    throw UsageError("{} '{}': ranges are not supported; list the sizes, such as 16,32,64", whole.spelled, whole.text);
+  throw UsageError("{} '{}': '{}' is not a size: expected a whole number", whole.spelled, whole.text, extent);
 }
 
 // "1x3x224x224"; nothing is a scalar's.

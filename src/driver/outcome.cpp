@@ -39,6 +39,8 @@ Json to_json(const CompileOutcome& outcome) {
       {"profiling",
        {{"seconds", p.seconds},
         {"candidates", p.candidates},
+        {"groups", p.groups},
+        {"groups_left", p.groups_left},
         {"compilations",
          {{"kernels", p.kernels_compiled}, {"templates", p.templates_compiled}, {"references", p.references_compiled}}},
         {"templates_compiled_afterwards", p.winners_compiled}}},

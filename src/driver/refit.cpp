@@ -62,7 +62,7 @@ class WeightCheck {
 
   void check(const std::string& name, const frontend::Weight& weight, const SpecialValues& special) {
     const auto type = types_.find(name);
-    if (type == types_.end()) return add("'{}' is no initializer of the model", name);
+    if (type == types_.end()) return add("'{}' is not an initializer of the model", name);
     if (weight.type != type->second)
       return add("'{}' is {}, the model has {}", name, to_string(weight.type), to_string(type->second));
     if (!source_.weights.contains(name)) return;

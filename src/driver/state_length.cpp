@@ -123,7 +123,8 @@ void check_lengths(const frontend::ImportResult& model, const frontend::ImportOp
     const ValueId before = model.graph.find_value(names.before);
     if (!transform::grows(model.graph, names)) continue;
     if (other.graph.value(other.graph.find_value(names.before)).type == model.graph.value(before).type)
-      throw Unsupported("state '{}' grows, and its length is no dimension that --dim or --shape gives", names.before);
+      throw Unsupported("state '{}' grows, and its length is not a dimension that --dim or --shape gives",
+                        names.before);
   }
   Comparison(model.graph, other.graph).run();
 }

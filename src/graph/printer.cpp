@@ -56,8 +56,13 @@ struct AttrPrinter {
   }
 };
 
+std::string named_type(const Value& value) {
+  const TensorType& type = value.type;
+  return fmt::format("{} : {}[{}]", quote_name(value.name), to_string(type.type), fmt::join(type.shape, ", "));
+}
+
 std::string declaration(const Value& value) {
-  std::string text = fmt::format("{} : {}", quote_name(value.name), to_string(value.type));
+  std::string text = named_type(value);
   if (!value.layout.is_identity()) text += " layout " + quote_string(to_string(value.layout));
   return text;
 }
@@ -86,7 +91,7 @@ class Printer {
   std::string constant(const Value& value) {
     if (elements_ == Elements::kAll || value.type.elements() == 1)
       return fmt::format("{} = {}", declaration(value), constant_text(value, hashes_));
-    return fmt::format("{} : {}", quote_name(value.name), to_string(value.type));
+    return named_type(value);
   }
 
   std::string node_text(const Graph& graph, const Node& node, const std::string& indent) {

@@ -36,7 +36,7 @@ std::string access_text(const StmtNode& stmt) {
 }
 
 std::string buffer_text(const Buffer& buffer) {
-  return fmt::format("{}: {}{} {}", quote_name(buffer.name), to_string(buffer.type), tw::to_string(buffer.shape),
+  return fmt::format("{}: {}[{}] {}", quote_name(buffer.name), to_string(buffer.type), fmt::join(buffer.shape, ", "),
                      scope_name(buffer.scope));
 }
 

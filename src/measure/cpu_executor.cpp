@@ -9,11 +9,11 @@
 #include <emmintrin.h>
 #endif
 
-#include "measure/quiet.h"
 #include "measure/slots.h"
 #include "runtime/device/cpu/program.h"
 #include "runtime/host/limits.h"
 #include "runtime/memory.h"
+#include "support/quiet.h"
 
 namespace tw::measure {
 namespace {

@@ -12,7 +12,7 @@ namespace {
 DataType target_of(const OpCall& call) {
   const std::string& to = call.node.string_attr("to");
   const auto type = parse_data_type(to);
-  require(call, type && !type->is_vector(), "'{}' is no element type", to);
+  require(call, type && !type->is_vector(), "'{}' is not an element type", to);
   return *type;
 }
 

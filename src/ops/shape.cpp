@@ -99,8 +99,8 @@ Types infer_transpose(const OpCall& call) {
   const std::vector<int64_t>& perm = call.node.ints_attr("perm");
   const Shape& x = call.inputs[0].shape;
   const auto axes = std::views::iota(int64_t{0}, std::ssize(x));
-  require(call, std::ranges::is_permutation(perm, axes), "perm {} is no permutation of the axes of {}", to_string(perm),
-          to_string(call.inputs[0]));
+  require(call, std::ranges::is_permutation(perm, axes), "perm {} is not a permutation of the axes of {}",
+          to_string(perm), to_string(call.inputs[0]));
   return {{call.inputs[0].type, mapped(perm, [&](int64_t axis) { return x[axis]; })}};
 }
 

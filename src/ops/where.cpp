@@ -50,7 +50,7 @@ Band band_of(const OpCall& call) {
 
 Types infer_band(const OpCall& call) {
   require_float(call, 0);
-  require(call, call.inputs[0].shape.size() >= 2, "{} is no matrix", to_string(call.inputs[0]));
+  require(call, call.inputs[0].shape.size() >= 2, "{} is not a matrix", to_string(call.inputs[0]));
   return {call.inputs[0]};
 }
 

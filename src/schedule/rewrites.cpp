@@ -136,7 +136,7 @@ Layout fitting_layout(const std::string& text, const Shape& shape) {
   try {
     layout.storage_shape(shape);
   } catch (const InternalError& error) {
-    throw UserError(fmt::format("the layout does not fit the shape [{}]", fmt::join(shape, ", ")));
+    throw UserError(fmt::format("the layout does not fit the shape {}", tw::to_string(shape)));
   }
   return layout;
 }

@@ -4,6 +4,7 @@
 
 #include "runtime/host/limits.h"
 #include "support/error.h"
+#include "support/text.h"
 
 namespace tw {
 
@@ -14,8 +15,9 @@ void require_memory(int64_t bytes, std::string_view what) {
   if (bytes < kWorthALook) return;
   const host::MemoryLimit limit = host::memory_limit();
   if (bytes <= limit.available) return;
-  throw ResourceError("{}: {} bytes are needed; {} has {} left of its {}", what, bytes, limit.owner, limit.available,
-                      limit.bytes);
+  const auto text = [](int64_t size) { return size_text(static_cast<double>(size)); };
+  throw ResourceError("{} needs {} of memory; {} has {} left of {}", what, text(bytes), limit.owner,
+                      text(limit.available), text(limit.bytes));
 }
 
 int processes_that_fit(int64_t bytes) {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "support/option_value.h"
+#include "support/text.h"
 
 namespace tw {
 
@@ -86,7 +87,5 @@ std::string_view kind_name(const OptionRow& row);
 std::string value_name(const OptionRow& row);
 /// What holds when the option is not given; `initial` is what its row prints of fresh options. Empty: nothing to say.
 std::string default_text(const OptionRow& row, const std::string& initial);
-/// "; did you mean 'target'?" where one of `names` is near to `word`, else empty. `prefix` stands before the name.
-std::string suggestion(std::string_view word, std::span<const std::string_view> names, std::string_view prefix = "");
 
 }  // namespace tw

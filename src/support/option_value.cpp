@@ -8,6 +8,7 @@
 #include <span>
 
 #include "support/error.h"
+#include "support/text.h"
 
 namespace tw {
 namespace {
@@ -60,11 +61,10 @@ std::pair<std::string, std::string> parse_binding(const OptionText& text) {
 }
 
 size_t parse_choice(const OptionRow& row, const OptionText& text) {
-  std::vector<std::string> names = split_list(row.choices, '|');
+  const std::vector<std::string> names = split_list(row.choices, '|');
   const auto found = std::ranges::find(names, text.text);
   if (found != names.end()) return static_cast<size_t>(found - names.begin());
-  std::ranges::sort(names);
-  throw UsageError("{}: {} not in {{{}}}", text.spelled, text.text, fmt::join(names, ","));
+  throw UsageError("{} '{}': expected {}", text.spelled, text.text, list_text(names, "or"));
 }
 
 std::vector<std::string> split_list(std::string_view text, char separator) {
@@ -88,8 +88,10 @@ std::string quoted(std::string_view text) {
 
 void check_range(const OptionRow& row, const OptionText& text, double value) {
   if (value >= row.min && value <= row.max) return;
-  if (std::isfinite(row.max))
-    throw UsageError("{}: Value {} not in range {} to {}", text.spelled, text.text, row.min, row.max);
+  if (std::isfinite(row.max)) {
+    const std::string least = std::isfinite(row.min) ? fmt::format("{} to", row.min) : "at most";
+    throw UsageError("{} {}: expected {} {}", text.spelled, text.text, least, row.max);
+  }
   const std::string meaning = row.unset.empty() || row.min != 0 ? "" : fmt::format(" ({})", row.unset);
   throw UsageError("{} {}: expected {}{} or more", text.spelled, text.text, row.min, meaning);
 }

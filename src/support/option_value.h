@@ -46,6 +46,7 @@ struct OptionRow {
   std::string_view example = {};   // a value other than that
   std::string_view variable = {};  // of the environment, which is read where the option is not given
   std::string_view verbs = {};     // that take it: "run bench"; "cache/prune" for one action of a verb
+  std::string_view group = {};     // that it stands in where help lists options; empty: "Options"
   OptionKey key = OptionKey::kNone;
   std::string_view why = {};  // of kNoEntry and kIndifferent
   std::string_view help = {};

@@ -9,6 +9,7 @@
 
 #include "runtime/host/limits.h"
 #include "support/error.h"
+#include "support/text.h"
 
 namespace tw {
 namespace {
@@ -33,7 +34,7 @@ std::string place_of(std::string_view phase, int64_t done, int64_t total) {
   return done > 0 ? fmt::format("{}, {}", phase, done) : std::string(phase);
 }
 
-double mb(int64_t bytes) { return static_cast<double>(bytes) * 1e-6; }
+std::string text_of(int64_t bytes) { return size_text(static_cast<double>(bytes)); }
 
 constexpr std::string_view kRemedy =
     "compile a smaller model, shorter sequences or fewer combinations of shapes at a time";
@@ -53,15 +54,15 @@ void WorkWatch::check(std::string_view phase, int64_t done, int64_t total) {
   const int64_t own = own_memory();
   if (limits_.memory_bytes > 0) {
     if (own <= limits_.memory_bytes) return;
-    throw ResourceError("{}: {:.0f} MB are used, {:.0f} are allowed (--max-memory): allow more, or {}",
-                        place_of(phase, done, total), mb(own), mb(limits_.memory_bytes), kRemedy);
+    throw ResourceError("{}: the compiler uses {} of memory, {} is allowed (--max-memory): allow more, or {}",
+                        place_of(phase, done, total), text_of(own), text_of(limits_.memory_bytes), kRemedy);
   }
   const host::MemoryLimit limit = host::memory_limit();
   const int64_t reserve = std::clamp(limit.bytes / kReserveShare, kMinReserve, kLargestReserve);
   if (limit.available >= reserve || own <= reserve) return;
-  throw ResourceError("{}: {:.0f} MB are used, and {} has {:.0f} left of its {:.0f}: give it more, or {}",
-                      place_of(phase, done, total), mb(own), limit.owner, mb(limit.available), mb(limit.bytes),
-                      kRemedy);
+  throw ResourceError("{}: the compiler uses {} of memory, and {} has {} left of {}: give it more, or {}",
+                      place_of(phase, done, total), text_of(own), limit.owner, text_of(limit.available),
+                      text_of(limit.bytes), kRemedy);
 }
 
 WorkWatch::Pause::Pause(WorkWatch* watch) : watch_(watch), began_(now_seconds()) {}

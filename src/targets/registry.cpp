@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "support/error.h"
+#include "support/text.h"
 
 namespace tw::targets {
 namespace {
@@ -37,9 +38,10 @@ Target find_target(const std::string& name) {
   for (Target& target : targets()) {
     if (target.info.name == sorted) return std::move(target);
   }
-  std::string known;
-  for (const std::string& n : target_names()) known += " " + n;
-  throw UsageError("no target '{}'; there are{}", name, known);
+  // Of extensions the nearest name is often one that means something else: all are shown.
+  const bool has_extension = name.find('+') != std::string::npos;
+  throw UsageError("--target {}: there is no such target{}", name,
+                   suggestion_or_all(has_extension ? "" : name, target_names()));
 }
 
 std::vector<std::string> target_names() {

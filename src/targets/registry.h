@@ -37,6 +37,8 @@ std::span<const construct::Constructor> x86_64_families();
 /// The widest level that this machine runs, with those extensions that it has, the sizes of its caches, its memory and
 /// its number of CPUs; other machine parameters are those of its CPU if it is a known one, else the level's.
 TargetInfo x86_64_host();
+/// What a target of x86_64_levels() needs and this machine lacks: "avx512bf16".
+std::vector<std::string> x86_64_missing(const TargetInfo& target);
 /// cuda/target.cpp
 std::vector<TargetInfo> cuda_architectures();
 std::span<const construct::Constructor> cuda_families();

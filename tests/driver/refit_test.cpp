@@ -194,7 +194,8 @@ TEST(Refit, EveryWrongWeightIsNamed) {
   weights->emplace("other", frontend::Weight{{DataType::f32(), {1}}, floats({1})});
   weights->at("w").type.shape = {31, 40};
   expect_refused<UsageError>(
-      artefact, weights, {"3 of the weights", "'b'", "'other' is no initializer", "'w' is f32[31, 40]", "f32[40, 31]"});
+      artefact, weights,
+      {"3 of the weights", "'b'", "'other' is not an initializer", "'w' is f32[31,40]", "f32[40,31]"});
   weights = weights_of(dense, 2);
   weights->at("b") = {{DataType::f64(), {31}}, share(std::vector<std::byte>(31 * 8))};
   expect_refused<UsageError>(artefact, weights, {"'b' is f64[31], the model has f32[31]"});

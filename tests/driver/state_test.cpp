@@ -376,7 +376,8 @@ TEST(Cache, WhoseLengthTheModelComputesWithIsRefused) {
   EXPECT_NO_THROW(compile_growing(growing(std::string("past"), 1, true), 15));
   EXPECT_NO_THROW(compile_growing(growing(std::string("past"), 2), 15));
   expect_unsupported([] { compile_growing(growing(std::string("past"), 2, true), 15); }, "computes with its length");
-  expect_unsupported([] { compile(growing(int64_t{15}, 1), kCaches, 24); }, "no dimension that --dim or --shape gives");
+  expect_unsupported([] { compile(growing(int64_t{15}, 1), kCaches, 24); },
+                     "not a dimension that --dim or --shape gives");
 }
 
 TEST(Cache, WhoseRowsMixIsRefused) {
@@ -457,7 +458,7 @@ TEST(State, WrongPairsAreRefused) {
   };
   refused({{"g", "h.next"}}, "no input 'g'; it has x, h");
   refused({{"h", "g"}}, "no output 'g'; it has y, h.next");
-  refused({{"x", "h.next"}}, "the input is f32[2, 24], the output f32[2, 40]");
+  refused({{"x", "h.next"}}, "the input is f32[2,24], the output f32[2,40]");
   refused({{"h", "h.next"}, {"h", "y"}}, "one of them is part of another state");
   refused({{"h", "h.next", graph::RefTensor::zeros({DataType::f32(), {2}})}}, "the initial value is f32[2]");
 }

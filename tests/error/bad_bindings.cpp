@@ -7,21 +7,21 @@ namespace {
 const BadModel kModels[] = {
     {"unbound_dimension",
      Kind::kUser,
-     {"'x' f32[batch, 3]", "--dim batch=1", "--shape x:1x3"},
+     {"'x' is f32[batch,3]", "--dim batch=1", "--shape x:1x3"},
      [](ModelBuilder& m, ImportOptions&) {
        m.input("x", {"batch", int64_t{3}}).output("y");
        m.node("Relu", {"x"}, {"y"});
      }},
     {"unnamed_dimension",
      Kind::kUser,
-     {"'x' f32[?, 3]", "--shape x:1x3"},
+     {"'x' is f32[?,3]", "--shape x:1x3"},
      [](ModelBuilder& m, ImportOptions&) {
        m.input("x", {{}, int64_t{3}}).output("y");
        m.node("Relu", {"x"}, {"y"});
      }},
     {"shape_against_model",
      Kind::kUser,
-     {"--shape x:2x4", "contradicts", "f32[2, 3]"},
+     {"--shape x:2x4", "contradicts", "f32[2,3]"},
      [](ModelBuilder& m, ImportOptions& o) {
        simple(m, "Relu");
        o.shapes["x"] = {2, 4};
@@ -51,7 +51,7 @@ const BadModel kModels[] = {
      }},
     {"const_of_other_type",
      Kind::kUser,
-     {"--const x", "i64[2, 3]", "f32[2, 3]"},
+     {"--const x", "i64[2,3]", "f32[2,3]"},
      [](ModelBuilder& m, ImportOptions& o) {
        simple(m, "Relu");
        o.constants["x"] = graph::RefTensor::zeros({DataType::i64(), {2, 3}});

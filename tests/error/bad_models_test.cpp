@@ -56,9 +56,9 @@ std::string message_of(std::span<const std::byte> bytes) {
 }
 
 TEST(BadBytes, AreNotAModel) {
-  EXPECT_NE(message_of({}).find("not an ONNX model or truncated"), std::string::npos);
+  EXPECT_NE(message_of({}).find("not an ONNX model, or truncated"), std::string::npos);
   const std::string text = "\x08\xff\xff\xff this is not protobuf";
-  EXPECT_NE(message_of(std::as_bytes(std::span(text))).find("not an ONNX model or truncated"), std::string::npos);
+  EXPECT_NE(message_of(std::as_bytes(std::span(text))).find("not an ONNX model, or truncated"), std::string::npos);
 }
 
 TEST(BadBytes, EveryTruncationIsRefusedOrImportedWithoutHarm) {

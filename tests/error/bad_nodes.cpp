@@ -7,7 +7,7 @@ namespace {
 const BadModel kModels[] = {
     {"conv_channels",
      Kind::kUser,
-     {"node 'node_y' (Conv, opset 17)", "f32[1, 3, 8, 8]", "f32[4, 2, 3, 3]", "channels"},
+     {"node 'node_y' (Conv, opset 17)", "f32[1,3,8,8]", "f32[4,2,3,3]", "channels"},
      [](ModelBuilder& m, ImportOptions&) {
        m.input("x", {int64_t{1}, int64_t{3}, int64_t{8}, int64_t{8}}).output("y");
        m.floats("w", {4, 2, 3, 3}, std::vector<float>(72, 1));
@@ -31,21 +31,21 @@ const BadModel kModels[] = {
      }},
     {"matmul_extents",
      Kind::kUser,
-     {"node 'node_y' (MatMul, opset 17)", "f32[2, 3]", "f32[4, 5]"},
+     {"node 'node_y' (MatMul, opset 17)", "f32[2,3]", "f32[4,5]"},
      [](ModelBuilder& m, ImportOptions&) {
        simple(m, "MatMul", {"w"});
        m.floats("w", {4, 5}, std::vector<float>(20, 1));
      }},
     {"no_broadcast",
      Kind::kUser,
-     {"node 'node_y' (Add", "[2, 3]", "[4]"},
+     {"node 'node_y' (Add", "[2,3]", "[4]"},
      [](ModelBuilder& m, ImportOptions&) {
        simple(m, "Add", {"w"});
        m.floats("w", {4}, {1, 1, 1, 1});
      }},
     {"types_differ",
      Kind::kUser,
-     {"node 'node_y' (Add", "f32[2, 3]", "i64[1]"},
+     {"node 'node_y' (Add", "f32[2,3]", "i64[1]"},
      [](ModelBuilder& m, ImportOptions&) {
        simple(m, "Add", {"w"});
        m.ints("w", {1});
@@ -74,7 +74,7 @@ const BadModel kModels[] = {
      }},
     {"reshape_elements",
      Kind::kUser,
-     {"cannot reshape [2, 3] to [4, -1]"},
+     {"cannot reshape [2,3] to [4,-1]"},
      [](ModelBuilder& m, ImportOptions&) {
        simple(m, "Reshape", {"s"});
        m.ints("s", {4, -1});
@@ -113,7 +113,7 @@ const BadModel kModels[] = {
      }},
     {"attention_past_of_wrong_rank",
      Kind::kUser,
-     {"node 'node_y' (Attention", "past_key [4, 6] must have rank 4"},
+     {"node 'node_y' (Attention", "past_key [4,6] must have rank 4"},
      [](ModelBuilder& m, ImportOptions&) {
        const std::vector<testing::Dim> four{int64_t{1}, int64_t{2}, int64_t{3}, int64_t{4}};
        m.input("q", four).input("p", {int64_t{4}, int64_t{6}}).output("y");
@@ -130,7 +130,7 @@ const BadModel kModels[] = {
      }},
     {"scatter_with_float_indices",
      Kind::kUser,
-     {"node 'node_y' (ScatterND", "input 'indices' is f32[1, 1], it must hold integers"},
+     {"node 'node_y' (ScatterND", "input 'indices' is f32[1,1], it must hold integers"},
      [](ModelBuilder& m, ImportOptions&) {
        m.floats("i", {1, 1}, {0});
        m.floats("u", {1}, {7});
@@ -160,7 +160,7 @@ const BadModel kModels[] = {
      26},
     {"subgraph_of_scores_changes_their_shape",
      Kind::kUser,
-     {"node 'node_y' (FlexAttention", "subgraph 'score_mod' must give one f32[1, 2, 3, 3]"},
+     {"node 'node_y' (FlexAttention", "subgraph 'score_mod' must give one f32[1,2,3,3]"},
      [](ModelBuilder& m, ImportOptions&) {
        m.opset_import("ai.onnx.preview", 1);
        m.input("q", {int64_t{1}, int64_t{2}, int64_t{3}, int64_t{4}}).output("y");
@@ -182,7 +182,7 @@ const BadModel kModels[] = {
      27},
     {"state_of_another_kernel",
      Kind::kUser,
-     {"node 'node_y' (CausalConvWithState", "past_state [2, 3, 5] must be [2, 3, 3]"},
+     {"node 'node_y' (CausalConvWithState", "past_state [2,3,5] must be [2,3,3]"},
      [](ModelBuilder& m, ImportOptions&) {
        m.input("x", {int64_t{2}, int64_t{3}, int64_t{7}}).input("p", {int64_t{2}, int64_t{3}, int64_t{5}});
        m.input("w", {int64_t{3}, int64_t{1}, int64_t{4}}).output("y").output("s");
@@ -209,7 +209,7 @@ const BadModel kModels[] = {
      }},
     {"convolution_without_channels",
      Kind::kUser,
-     {"node 'node_y' (CausalConvWithState", "the weights [0, 1, 4] do not fit the input [2, 0, 7]"},
+     {"node 'node_y' (CausalConvWithState", "the weights [0,1,4] do not fit the input [2,0,7]"},
      [](ModelBuilder& m, ImportOptions&) {
        m.input("x", {int64_t{2}, int64_t{0}, int64_t{7}}).input("w", {int64_t{0}, int64_t{1}, int64_t{4}});
        m.output("y").output("s");
@@ -218,7 +218,7 @@ const BadModel kModels[] = {
      27},
     {"offsets_of_another_kernel",
      Kind::kUser,
-     {"node 'node_y' (DeformConv", "offset [1, 4, 3, 3] do not fit"},
+     {"node 'node_y' (DeformConv", "offset [1,4,3,3] do not fit"},
      [](ModelBuilder& m, ImportOptions&) {
        m.input("x", {int64_t{1}, int64_t{1}, int64_t{4}, int64_t{4}})
            .input("o", {int64_t{1}, int64_t{4}, int64_t{3}, int64_t{3}});

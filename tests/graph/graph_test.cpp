@@ -109,7 +109,7 @@ TEST(Verify, RejectsBrokenGraphs) {
   expect_rejected([](Graph& g) { g.nodes[1].outputs = g.nodes[0].outputs; }, "defined twice");
   expect_rejected([](Graph& g) { g.nodes[0].outputs[0] = g.nodes[0].inputs[1]; }, "defined twice");
   expect_rejected([](Graph& g) { g.nodes[0].op = "matmull"; }, "no operator 'matmull'");
-  expect_rejected([](Graph& g) { g.values[g.nodes[2].outputs[0]].type.shape = {2, 4}; }, "f32[2, 4]");
+  expect_rejected([](Graph& g) { g.values[g.nodes[2].outputs[0]].type.shape = {2, 4}; }, "f32[2,4]");
   expect_rejected([](Graph& g) { g.nodes[0].inputs.pop_back(); }, "1 inputs, expected 2");
   expect_rejected([](Graph& g) { g.values[g.nodes[0].inputs[1]].type.shape = {3, 4}; }, "60 bytes");
   expect_rejected([](Graph& g) { g.inputs.push_back(g.nodes[0].inputs[1]); }, "is a constant");

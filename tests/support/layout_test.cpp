@@ -31,7 +31,7 @@ TEST(Shape, CountsStridesAndBroadcasts) {
   EXPECT_EQ(num_elements({}), 1);
   EXPECT_EQ(num_elements({2, 3, 5}), 30);
   EXPECT_EQ(num_elements({2, 0, 5}), 0);
-  EXPECT_EQ(to_string(Shape{1, 3, 224}), "[1, 3, 224]");
+  EXPECT_EQ(to_string(Shape{1, 3, 224}), "[1,3,224]");
   EXPECT_EQ(to_string(Shape{}), "[]");
   EXPECT_EQ(row_major_strides({2, 3, 5}), (Shape{15, 5, 1}));
   EXPECT_EQ(row_major_strides({}), Shape{});

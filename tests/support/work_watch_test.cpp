@@ -46,7 +46,7 @@ TEST(WorkWatch, TimeIsLimitedWithoutItsPauses) {
 TEST(WorkWatch, MemoryIsLimited) {
   WorkWatch watch({.memory_bytes = 1});
   const std::string message = refusal(watch);
-  for (const char* part : {"lowering groups, 3 of 10", " MB are used, 0 are allowed", "--max-memory"})
+  for (const char* part : {"lowering groups, 3 of 10", "B of memory, 1 byte is allowed", "--max-memory"})
     EXPECT_NE(message.find(part), std::string::npos) << message;
   EXPECT_EQ(refusal(watch), "") << "it is looked at every few milliseconds";
   wait_ms(30);

@@ -51,12 +51,19 @@ DLTensor dl_tensor(const Array& array) {
   return tensor;
 }
 
-TwOptions runtime_options(const SessionOptions& options) {
+using Notice = std::function<void(const std::string& sentence)>;
+
+TwOptions runtime_options(const SessionOptions& options, Notice* notice) {
   TwOptions out{};
   out.struct_size = sizeof(out);
   out.threads = options.threads;
   out.profile = options.profile ? 1 : 0;
   out.level = options.level.c_str();
+  if (notice == nullptr || !*notice) return out;
+  out.log_user = notice;
+  out.log = [](void* user, TwLogLevel level, const char* message) {
+    if (level == TW_LOG_WARNING) (*static_cast<Notice*>(user))(message);
+  };
   return out;
 }
 
@@ -81,10 +88,10 @@ void Session::Deleter::operator()(TwModel* model) const { api().model_free(model
 void Session::Deleter::operator()(TwContext* context) const { api().context_free(context); }
 void Session::Deleter::operator()(TwState* state) const { api().state_free(state); }
 
-Session::Session(TwModel* model, const SessionOptions& options) : model_(model) {
-  const TwOptions out = runtime_options(options);
+Session::Session(TwModel* model, const TwOptions& options, std::unique_ptr<Notice> notice)
+    : notice_(std::move(notice)), model_(model) {
   TwContext* context = nullptr;
-  check(api().context_create(model, &out, &context));
+  check(api().context_create(model, &options, &context));
   context_.reset(context);
   TwState* state = nullptr;
   check(api().context_state(context, &state));
@@ -92,10 +99,11 @@ Session::Session(TwModel* model, const SessionOptions& options) : model_(model) 
 }
 
 Session Session::load_memory(const std::vector<uint8_t>& bytes, const SessionOptions& options) {
-  const TwOptions out = runtime_options(options);
+  auto notice = std::make_unique<Notice>(options.notice);
+  const TwOptions out = runtime_options(options, notice.get());
   TwModel* model = nullptr;
   check(api().model_load_memory(bytes.data(), bytes.size(), &out, &model));
-  return Session(model, options);
+  return Session(model, out, std::move(notice));
 }
 
 std::vector<std::string> Session::entries() const {

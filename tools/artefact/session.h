@@ -1,6 +1,7 @@
 // Running artefacts from C++: a thin owner of the runtime's C objects, and arrays for its tensors.
 #pragma once
 #include <cstddef>
+#include <functional>
 #include <map>
 #include <memory>
 #include <span>
@@ -15,6 +16,7 @@
 struct TwModel;
 struct TwContext;
 struct TwState;
+struct TwOptions;
 
 namespace tw::artefact {
 
@@ -48,9 +50,11 @@ struct StepTime {
 };
 
 struct SessionOptions {
-  int threads = 0;  // 0: every CPU of the affinity mask
+  int threads = 0;  // 0: every CPU of the affinity mask that the CPU quota pays for
   bool profile = false;
   std::string level = {};  // of an artefact for several: its name; empty: the best one that this machine runs
+  /// Gets what the runtime warns of, such as threads that are not there.
+  std::function<void(const std::string& sentence)> notice = {};
 };
 
 /// A loaded artefact with one context. Not thread safe. Every function throws RuntimeFailure on a runtime status.
@@ -71,7 +75,7 @@ class Session {
   /// As the last run left it.
   std::vector<Array> kept_states() const { return get_states(state_.get()); }
   int threads() const;
-  /// What the code is for: "x86-64-v4". Of several levels the one that was taken.
+  /// What the code is for: "x86-64-v4"; where the artefact has several levels, the one in use.
   std::string target() const;
   /// The entry for inputs of these types and shapes; a RuntimeFailure when there is none.
   int find_entry(const std::vector<Array>& inputs) const;
@@ -100,8 +104,10 @@ class Session {
     void operator()(TwContext* context) const;
     void operator()(TwState* state) const;
   };
-  Session(TwModel* model, const SessionOptions& options);
+  using Notice = std::function<void(const std::string& sentence)>;
+  Session(TwModel* model, const TwOptions& options, std::unique_ptr<Notice> notice);
 
+  std::unique_ptr<Notice> notice_;  // the model and the context refer to it
   std::unique_ptr<TwModel, Deleter> model_;
   void set_states(std::span<const Array> values);
   std::vector<Array> get_states(TwState* state) const;

@@ -5,6 +5,8 @@
 #include "artefact/artefact_graph.h"
 #include "driver/machine/peak.h"
 #include "support/error.h"
+#include "support/quiet.h"
+#include "support/text.h"
 #include "targets/registry.h"
 #include "tilewright/arrays.h"
 #include "tilewright/inputs.h"
@@ -15,19 +17,31 @@
 namespace tw::cli {
 namespace {
 
-std::vector<double> measure(artefact::Session& session, const VerbOptions& options) {
+constexpr double kWarnedShare = 0.1;  // of disturbed runs: above it the median is of other programs, too
+
+struct Times {
+  std::vector<double> ms;  // sorted
+  double quiet_share = 1;  // of the runs: in rows that nothing seems to have disturbed; 1 on a GPU, which has its own
+};
+
+Times measure(artefact::Session& session, const VerbOptions& options, bool on_gpu) {
   const double warm_until = now_seconds() + options.warm_up_ms / 1e3;
   double last_ms = 0;
   do last_ms = session.measure_bound(1).front();
   while (now_seconds() < warm_until);
-  const size_t row = runs_in_a_row(last_ms);
-  std::vector<double> times;
+  const size_t row = runs_in_a_row(last_ms, on_gpu ? kLongRowMs : kShortRowMs);
+  QuietWatch watch(QuietWatch::Switches::kOfProcess);
+  Times times;
+  size_t quiet = 0;
   const double until = now_seconds() + options.duration_s;
-  while (now_seconds() < until || times.size() < static_cast<size_t>(options.iterations)) {
+  while (now_seconds() < until || times.ms.size() < static_cast<size_t>(options.iterations)) {
+    if (!on_gpu) watch.start();
     const std::vector<double> more = session.measure_bound(row);
-    times.insert(times.end(), more.begin(), more.end());
+    if (on_gpu || watch.stop()) quiet += row;
+    times.ms.insert(times.ms.end(), more.begin(), more.end());
   }
-  std::sort(times.begin(), times.end());
+  times.quiet_share = static_cast<double>(quiet) / static_cast<double>(times.ms.size());
+  std::sort(times.ms.begin(), times.ms.end());
   return times;
 }
 
@@ -55,6 +69,16 @@ void print_profile(const GlobalOptions& global, artefact::Session& session) {
     say(global, fmt::format("{:10.1f} us {:5.1f} %  {}", s.microseconds, 100 * s.microseconds / total, s.name));
 }
 
+// Whether the times can be compared with others.
+void report_noise(const GlobalOptions& global, const Times& times) {
+  const double disturbed = 1 - times.quiet_share;
+  if (disturbed <= kWarnedShare) return;
+  print_error(
+      "tilewright: warning: other programs disturbed {:.0f} % of the runs: compare p10 ({:.4f} ms), not the "
+      "median, or measure again on an idle machine\n",
+      100 * disturbed, percentile(times.ms, 10));
+}
+
 double measure_peak(const artefact::Session& session) {
   return driver::machine::measure_fma_peak(targets::find_target("cpu").info, session.threads());
 }
@@ -64,17 +88,19 @@ int bench(const GlobalOptions& global, const VerbOptions& options) {
   const format::Artefact artefact = parse_artefact(options.model, model.artefact);
   const bool on_gpu = artefact.manifest().kind() == format::TargetKind::kCuda;
   if (on_gpu && options.peak) throw UsageError("--peak is the FMA peak of a CPU; this model is for a GPU");
-  artefact::Session session = open_session(model, {options.threads, options.profile, options.level});
+  artefact::Session session = open_session(global, model, {options.threads, options.profile, options.level});
   InputOptions inputs = options.inputs;
   if (inputs.random.empty()) inputs.random = "seed=0";
   session.bind(gather_inputs(inputs, session));
   say(global,
-      fmt::format("protocol: {:.0f} ms warm-up, then {:.1f} s and at least {} iterations, {} threads, code for {}, "
-                  "inputs in {}",
-                  options.warm_up_ms, options.duration_s, options.iterations, session.threads(), session.target(),
+      fmt::format("protocol: {} warm-up, then {} and at least {}, {}, code for {}, inputs in {}",
+                  time_text(options.warm_up_ms / 1e3), time_text(options.duration_s),
+                  count_text(options.iterations, "run"), count_text(session.threads(), "thread"), session.target(),
                   on_gpu ? "the GPU's memory, times between events on its stream" : "host memory"));
+  if (const std::string entry = bound_entry_text(session); !entry.empty()) say(global, entry);
   const double peak_before = options.peak ? measure_peak(session) : 0;
-  const nlohmann::ordered_json latency = statistics(measure(session, options));
+  const Times times = measure(session, options, on_gpu);
+  const nlohmann::ordered_json latency = statistics(times.ms);
   nlohmann::ordered_json rate;
   const size_t entry = artefact::manifest_entry(artefact.manifest(), session.target(), session.bound_entry());
   const auto flop = static_cast<double>(artefact.manifest().entries[entry].flop);
@@ -87,9 +113,9 @@ int bench(const GlobalOptions& global, const VerbOptions& options) {
     rate = {{"fma_peak_gflops", peak},
             {"gflops", {{"p10", best}, {"median", median}}},
             {"share_of_peak", {{"p10", best / peak}, {"median", median / peak}}}};
-    say(global, fmt::format("sums of products: {:.1f} GFLOP/s at the best decile, {:.1f} at the median = {:.1f} % and "
-                            "{:.1f} % of the FMA peak of {:.1f} measured now",
-                            best, median, 100 * best / peak, 100 * median / peak, peak));
+    say(global, fmt::format("rate of multiplying and adding: {:.1f} GFLOP/s at p10 ({:.1f} % of the FMA peak), {:.1f} "
+                            "at the median ({:.1f} %); the peak is {:.1f}, measured now",
+                            best, 100 * best / peak, median, 100 * median / peak, peak));
   }
   if (global.json) {
     print_json("tilewright.bench.v1", {{"model", options.model},
@@ -99,6 +125,7 @@ int bench(const GlobalOptions& global, const VerbOptions& options) {
                                        {"warm_up_ms", options.warm_up_ms},
                                        {"duration_s", options.duration_s},
                                        {"latency_ms", latency},
+                                       {"quiet_share", times.quiet_share},
                                        {"rate", rate}});
   } else {
     std::string line = "latency ms:";
@@ -107,6 +134,7 @@ int bench(const GlobalOptions& global, const VerbOptions& options) {
                          : fmt::format("  {} {:.4f}", key, value.get<double>());
     say(global, line);
   }
+  report_noise(global, times);
   if (options.profile) print_profile(global, session);
   return kOk;
 }
@@ -115,8 +143,8 @@ int bench(const GlobalOptions& global, const VerbOptions& options) {
 
 void add_bench(Application& application) {
   add_verb(application,
-           {"bench", "Example: tilewright bench resnet50.tw --threads 1\n\nMeasures the latency of a model.", "MODEL",
-            "Artefact (.tw) or ONNX model", bench});
+           {"bench", "Example: tilewright bench resnet50.tw --threads 1\n\nMeasures how long a model takes to run.",
+            "MODEL", "Artefact (.tw) or ONNX model", bench});
 }
 
 }  // namespace tw::cli

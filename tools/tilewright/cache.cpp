@@ -3,6 +3,7 @@
 #include "runtime/format/atomic_file.h"
 #include "support/error.h"
 #include "support/folders.h"
+#include "support/text.h"
 #include "tilewright/command.h"
 #include "tilewright/verb.h"
 
@@ -12,7 +13,7 @@ namespace {
 driver::CompileCache the_cache() {
   driver::CacheOptions options;
   options.folder = driver::artefact_cache_folder();
-  if (options.folder.empty()) throw UsageError("there is no place for a cache: set TILEWRIGHT_CACHE_DIR");
+  if (options.folder.empty()) throw UsageError("there is no folder for the cache: set TILEWRIGHT_CACHE_DIR");
   return driver::CompileCache(std::move(options));
 }
 
@@ -26,8 +27,9 @@ int status(const GlobalOptions& global, const VerbOptions&) {
                                        {"max_bytes", status.max_bytes}});
     return kOk;
   }
-  say(global, fmt::format("{}: {} artefacts and {} GPU kernels, {:.1f} MB of at most {:.0f} MB", status.folder,
-                          status.entries, status.kernels, status.bytes / 1e6, status.max_bytes / 1e6));
+  say(global, fmt::format("{}: {} and {}, {} of at most {}", status.folder, count_text(status.entries, "artefact"),
+                          count_text(status.kernels, "GPU kernel"), size_text(static_cast<double>(status.bytes)),
+                          size_text(static_cast<double>(status.max_bytes))));
   return kOk;
 }
 
@@ -38,7 +40,7 @@ int prune(const GlobalOptions& global, const VerbOptions& options) {
     print_json("tilewright.cache.v1", {{"removed", removed}});
     return kOk;
   }
-  say(global, fmt::format("removed {} artefacts and kernels", removed));
+  say(global, fmt::format("removed {}", count_text(removed, "file")));
   return kOk;
 }
 
@@ -55,16 +57,16 @@ int path(const GlobalOptions& global, const VerbOptions&) {
 
 void add_cache(Application& application) {
   add_group(application, "cache",
-            "Example: tilewright cache status\n\nArtefacts and GPU kernels of earlier compilations "
-            "($TILEWRIGHT_CACHE_DIR or $XDG_CACHE_HOME/tilewright).");
+            "Example: tilewright cache status\n\nShows or empties the cache of artefacts and GPU kernels. It is "
+            "$TILEWRIGHT_CACHE_DIR, else tilewright in $XDG_CACHE_HOME.");
   add_verb(application,
-           {"cache/status", "Example: tilewright cache status\n\nHow much is in the cache.", "", "", status});
-  add_verb(application, {"cache/path", "Example: tilewright cache path\n\nWhere it is.", "", "", path});
+           {"cache/status", "Example: tilewright cache status\n\nShows how much the cache holds.", "", "", status});
+  add_verb(application, {"cache/path", "Example: tilewright cache path\n\nShows where the cache is.", "", "", path});
   add_verb(
       application,
       {"cache/prune",
-       "Example: tilewright cache prune --max-size 2G\n\nRemoves artefacts and kernels, the one unused for longest "
-       "first, until the rest is at most as large as\n--max-size; without it, all of them.",
+       "Example: tilewright cache prune --max-size 2G\n\nRemoves the least recently used artefacts and kernels. What "
+       "stays is at most as large as --max-size; without it, everything goes.",
        "", "", prune});
 }
 

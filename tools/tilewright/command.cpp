@@ -10,12 +10,13 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
 
 #include "artefact/session.h"
 #include "driver/failure.h"
 #include "runtime/format/error.h"
 #include "support/error.h"
+#include "support/mapped_file.h"
+#include "support/text.h"
 #include "tilewright/repro.h"
 
 namespace tw::cli {
@@ -40,17 +41,9 @@ driver::machine::MachineOptions measured_parameters() {
 }
 
 std::vector<uint8_t> read_file(const std::string& path) {
-  std::error_code unknown;
-  if (std::filesystem::exists(path, unknown) && !std::filesystem::is_regular_file(path, unknown))
-    throw UsageError(fmt::format("'{}' is not a regular file", path));
-  std::ifstream file(path, std::ios::binary | std::ios::ate);
-  if (!file) throw UsageError(fmt::format("cannot read '{}'", path));
-  const std::streamoff size = file.tellg();
-  std::vector<uint8_t> bytes(size > 0 ? static_cast<size_t>(size) : 0);
-  file.seekg(0);
-  file.read(reinterpret_cast<char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
-  if (!file) throw UsageError(fmt::format("cannot read '{}'", path));
-  return bytes;
+  const Result<MappedFile> file = MappedFile::open(path);
+  if (!file) throw UsageError("{}", file.reason());
+  return {file->bytes().begin(), file->bytes().end()};
 }
 
 void keep_input(const std::string& input, const std::string& output) {
@@ -120,11 +113,32 @@ int guarded(std::span<const std::string> command, const std::function<int()>& bo
   }
 }
 
+namespace {
+
+void round_numbers(nlohmann::ordered_json& value) {
+  if (value.is_number_float()) value = rounded(value.get<double>());
+  if (value.is_structured()) {
+    for (nlohmann::ordered_json& element : value) round_numbers(element);
+  }
+}
+
+}  // namespace
+
 void print_json(std::string_view schema, nlohmann::ordered_json document) {
   nlohmann::ordered_json out;
   out["schema"] = schema;
   out.update(document);
+  round_numbers(out);
   print_output(out.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n");
+}
+
+std::string padding_text(const driver::Padding& padding) {
+  return fmt::format("channel padding: {}, {} of {} ({:.0f} %)", count_text(padding.kernels, "kernel"),
+                     time_text(padding.us * 1e-6), time_text(padding.all_us * 1e-6), 100 * padding.share());
+}
+
+void note(const GlobalOptions& global, const std::string& sentence) {
+  if (!global.quiet) print_error("tilewright: note: {}\n", sentence);
 }
 
 void say(const GlobalOptions& global, const std::string& line) {

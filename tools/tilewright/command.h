@@ -30,6 +30,7 @@ enum ExitCode : int {
 struct GlobalOptions {
   bool json = false;
   int verbose = 0;     // 1: what was chosen for every group; 2: and what was not, and why
+  bool quiet = false;  // no progress, no notes
   std::string events;  // file for progress as NDJSON, or empty
   std::string config;  // file of options, or empty
 };
@@ -77,15 +78,21 @@ void print_error(fmt::format_string<Args...> format, Args&&... args) {
 /// folder with which it can be seen again; `command` is what the user gave.
 int guarded(std::span<const std::string> command, const std::function<int()>& body);
 
-/// Prints one JSON document on stdout; `schema` names its form.
+/// Prints one JSON document on stdout, its numbers with six significant digits; `schema` names its form.
 void print_json(std::string_view schema, nlohmann::ordered_json document);
 /// A line of people's text: stdout, or stderr when --json keeps stdout for the document.
 void say(const GlobalOptions& global, const std::string& line);
 
+/// A sentence on stderr that nobody has to act on; nothing with --quiet.
+void note(const GlobalOptions& global, const std::string& sentence);
+
+/// "channel padding: 3 kernels, 12 us of 450 us (3 %)".
+std::string padding_text(const driver::Padding& padding);
+
 /// This machine's measured parameters, for verbs that build something from them; notices go to stderr.
 driver::machine::MachineOptions measured_parameters();
 
-/// All bytes of a file; UsageError when it cannot be read.
+/// All bytes of a file; UsageError with the reason when it cannot be read.
 std::vector<uint8_t> read_file(const std::string& path);
 /// UsageError where writing the file `output` would replace the file `input`.
 void keep_input(const std::string& input, const std::string& output);

@@ -4,7 +4,10 @@
 #include "driver/outcome.h"
 #include "runtime/format/atomic_file.h"
 #include "support/error.h"
+#include "support/join.h"
+#include "support/text.h"
 #include "tilewright/command.h"
+#include "tilewright/load.h"
 #include "tilewright/model_options.h"
 #include "tilewright/progress.h"
 #include "tilewright/verb.h"
@@ -64,29 +67,30 @@ driver::CompileOutcome produce(const VerbOptions& options, driver::CompileOption
 void print_text(const GlobalOptions& global, const VerbOptions& options, const driver::CompileOutcome& outcome,
                 const std::string& line) {
   const driver::CompileSummary& summary = outcome.summary;
-  std::string families;
-  for (const auto& [family, count] : summary.families)
-    families += fmt::format("{} {} {}", families.empty() ? "" : ",", count, family);
+  const auto families = mapped(summary.families, [](const auto& f) { return fmt::format("{} {}", f.first, f.second); });
   say(global, line + (outcome.cached ? ", from the cache" : ""));
   if (summary.entries.size() > 1) {
     say(global, fmt::format("{} combinations of shapes share weights and code:", summary.entries.size()));
     for (const std::string& entry : summary.entries) say(global, "  " + entry);
   }
-  say(global, fmt::format("{} groups:{}; {} different kernels", summary.groups, families, summary.kernels));
+  say(global, fmt::format("{} by family: {}; {}", count_text(summary.groups, "group"), fmt::join(families, ", "),
+                          count_text(summary.kernels, "different kernel")));
   if (summary.winograd_groups > 0)
-    say(global, fmt::format("Winograd convolution in {} of {} groups: rounding errors are larger than of direct sums; "
-                            "--precision strict uses none",
+    say(global, fmt::format("{} of {} groups use Winograd convolution, which rounds more than direct sums; --precision "
+                            "strict avoids it",
                             summary.winograd_groups, summary.groups));
   const driver::Profiling& p = outcome.profiling;
+  if (p.groups_left > 0)
+    say(global, fmt::format("measuring stopped after {} of {}; the other {} keep the predicted choice; run the same "
+                            "command again to go on",
+                            p.groups - p.groups_left, count_text(p.groups, "group"), p.groups_left));
   if (global.verbose > 0 && p.candidates > 0)
-    say(global, fmt::format("{} candidates profiled in {:.1f} s: {} kernels, {} references and {} templates compiled "
-                            "meanwhile, {} templates afterwards",
-                            p.candidates, p.seconds, p.kernels_compiled, p.references_compiled, p.templates_compiled,
-                            p.winners_compiled));
+    say(global, fmt::format("{} measured in {}; compiled during that time: {}, {} and {}; afterwards: {}",
+                            count_text(p.candidates, "candidate"), time_text(p.seconds),
+                            count_text(p.kernels_compiled, "kernel"), count_text(p.references_compiled, "reference"),
+                            count_text(p.templates_compiled, "template"), count_text(p.winners_compiled, "template")));
   const driver::Padding& padding = outcome.padding;
-  if (padding.kernels > 0)
-    say(global, fmt::format("zeros behind channels: {} kernels, {:.1f} of {:.1f} us ({:.0f} %)", padding.kernels,
-                            padding.us, padding.all_us, 100 * padding.share()));
+  if (padding.kernels > 0) say(global, padding_text(padding));
   if (options.time_passes) print_times(global, outcome);
 }
 
@@ -95,15 +99,15 @@ int compile(const GlobalOptions& global, const VerbOptions& options) {
   const driver::CompileOptions compile = with_surroundings(options.compile, progress);
   const double start = now_seconds();
   std::string output = options.output;
-  if (output.empty()) output = std::filesystem::path(options.model).replace_extension(".tw").string();
-  if (options.model.ends_with(".tw")) throw UsageError(fmt::format("'{}' is compiled already", options.model));
-  if (!output.ends_with(".tw")) throw UsageError(fmt::format("-o '{}': the name of an artefact ends in .tw", output));
+  if (output.empty()) output = std::filesystem::path(options.model).filename().replace_extension(".tw").string();
+  if (is_artefact(options.model)) throw UsageError("'{}' is compiled already", options.model);
+  if (!output.ends_with(".tw")) throw UsageError("-o '{}': the name of an artefact ends in .tw", output);
   if (options.plan_out.ends_with(".tw"))
-    throw UsageError(fmt::format("--plan-out '{}': a plan is no artefact", options.plan_out));
+    throw UsageError("--plan-out '{}': a name that ends in .tw is for artefacts; plans end in .twp", options.plan_out);
   keep_input(options.model, options.plan_out);
   const driver::CompileOutcome outcome = produce(options, compile, output, progress);
   if (!options.compile.stop_after.empty()) {
-    say(global, fmt::format("stopped after pass {}", options.compile.stop_after));
+    say(global, fmt::format("stopped after pass {}; no artefact is written", options.compile.stop_after));
     return kOk;
   }
   const double seconds = now_seconds() - start;
@@ -121,8 +125,8 @@ int compile(const GlobalOptions& global, const VerbOptions& options) {
   }
   progress.clear();
   print_text(global, options, outcome,
-             fmt::format("{} -> {} ({:.1f} MB) for {} in {:.2f} s", options.model, output, bytes / 1e6,
-                         outcome.summary.target, seconds));
+             fmt::format("{} -> {} ({}) for {} in {}", options.model, output, size_text(static_cast<double>(bytes)),
+                         outcome.summary.target, time_text(seconds)));
   if (global.verbose > 0) print_groups(global, plan::parse_plan(plan));
   return kOk;
 }

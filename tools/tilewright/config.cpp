@@ -17,7 +17,7 @@ using Json = nlohmann::ordered_json;
 std::string text_of(const std::string& name, const Json& value) {
   if (value.is_string()) return value.get<std::string>();
   if (value.is_boolean() || value.is_number()) return value.dump();
-  refuse("the value of '" + name + "' is no text, number, boolean or list of them");
+  refuse("the value of '" + name + "' is not a text, a number, a boolean or a list of them");
 }
 
 std::string nearest(const std::string& name, const std::vector<std::string>& names) {
@@ -87,7 +87,7 @@ std::string JsonConfig::to_config(const CLI::App*, bool, bool, std::string) cons
 
 std::vector<CLI::ConfigItem> JsonConfig::from_config(std::istream& input) const {
   const Json document = Json::parse(input, nullptr, false);
-  if (!document.is_object()) refuse("the file is no JSON object");
+  if (!document.is_object()) refuse("the file is not a JSON object");
   return Reader().take(document, app_);
 }
 

@@ -1,13 +1,18 @@
 // tilewright doctor: what this build and this machine can do, and how fast the machine is.
+#include <unistd.h>
+
 #include <algorithm>
+#include <map>
 
 #include "driver/code/generate.h"
 #include "driver/machine/device.h"
 #include "driver/surroundings.h"
 #include "ops/list.h"
 #include "support/folders.h"
+#include "support/text.h"
 #include "targets/registry.h"
 #include "tilewright/command.h"
+#include "tilewright/terminal.h"
 #include "tilewright/verb.h"
 
 namespace tw::cli {
@@ -55,31 +60,46 @@ nlohmann::ordered_json to_json(const DeviceRates& rates) {
   return {{"from", rates.from}, {"gb_s", levels}, {"peaks", peaks}, {"launch_ns", rates.launch_ns}};
 }
 
-std::string size_text(int64_t bytes) {
-  if (bytes >= int64_t{1} << 30) return fmt::format("{:.1f} GiB", static_cast<double>(bytes) / (1 << 30));
-  return bytes >= 1 << 20 ? fmt::format("{:.4g} MiB", static_cast<double>(bytes) / (1 << 20))
-                          : fmt::format("{} KiB", bytes >> 10);
+using GpuHere = std::map<std::string, DeviceRates>;  // by target
+
+constexpr size_t kNames = 12;  // columns of the names at the left
+
+// "CPU         AMD EPYC (2 CPUs)"; what is too long for the terminal goes on below.
+void say_row(const GlobalOptions& global, const std::string& name, const std::string& text) {
+  const std::string line =
+      fmt::format("{:<{}}{}", name, kNames, wrapped(text, terminal_columns(STDOUT_FILENO), kNames));
+  say(global, line);
+}
+
+void print_memory(const GlobalOptions& global, const std::vector<MemoryLevel>& levels) {
+  say(global, "");
+  say(global, "memory        capacity   ways   latency       GB/s: read   write    copy     all");
+  for (const MemoryLevel& l : levels) {
+    say(global, fmt::format("  {:<8} {:>11} {:>6} {:>9} {:>16.4g} {:>7.4g} {:>7.4g} {:>7.4g}", l.name,
+                            size_text(static_cast<double>(l.capacity_bytes)), l.ways > 0 ? std::to_string(l.ways) : "-",
+                            fmt::format("{:.3g} ns", l.latency_ns), l.read_per_ns, l.write_per_ns, l.copy_per_ns,
+                            l.all_per_ns));
+  }
+  say(global, "  (all: read by all CPUs)");
+  std::string head = "  GB/s of reads at random places, of bytes:";
+  for (const ChunkBandwidth& chunk : levels.front().chunks) head += fmt::format("{:>6}", chunk.chunk_bytes);
+  say(global, head);
+  for (const MemoryLevel& l : levels) {
+    std::string line = fmt::format("  {:<41}", l.name);
+    for (const ChunkBandwidth& chunk : l.chunks) line += fmt::format("{:>6.4g}", chunk.bytes_per_ns);
+    say(global, line);
+  }
 }
 
 void print_parameters(const GlobalOptions& global, const TargetInfo& host) {
-  say(global, fmt::format("parameters {}", host.parameters_from));
+  say_row(global, "parameters", host.parameters_from);
   for (const VectorPeak& peak : host.peaks) {
-    say(global,
-        fmt::format("FMA peak   {:3}-bit vectors: {:.5g} GFLOP/s on one CPU, {:.5g} on {}, at {:.2g} GHz (f32)",
-                    peak.vector_bytes * 8, peak.flop_per_ns, peak.all_flop_per_ns, host.compute_units, peak.clock_ghz));
+    say_row(global, "FMA peak",
+            fmt::format("{}-bit vectors: {:.5g} GFLOP/s on one CPU, {:.5g} on {}, at {:.2g} GHz", peak.vector_bytes * 8,
+                        peak.flop_per_ns, peak.all_flop_per_ns, host.compute_units, peak.clock_ghz));
   }
-  say(global,
-      fmt::format("fork-join  {:.0f} ns a parallel region, {:.0f} ns a barrier", host.fork_join_ns, host.barrier_ns));
-  std::string head = "memory     level  capacity   ways  latency ns   GB/s: read  write   copy  read by all";
-  for (const ChunkBandwidth& chunk : host.levels.front().chunks) head += fmt::format("{:>7}", chunk.chunk_bytes);
-  say(global, head + "  B at random places");
-  for (const MemoryLevel& l : host.levels) {
-    std::string line = fmt::format("           {:<5} {:>10} {:>5} {:>11.3g} {:>12.4g} {:>6.4g} {:>6.4g} {:>12.4g}",
-                                   l.name, size_text(l.capacity_bytes), l.ways > 0 ? std::to_string(l.ways) : "-",
-                                   l.latency_ns, l.read_per_ns, l.write_per_ns, l.copy_per_ns, l.all_per_ns);
-    for (const ChunkBandwidth& chunk : l.chunks) line += fmt::format("{:>7.4g}", chunk.bytes_per_ns);
-    say(global, line);
-  }
+  say_row(global, "threads",
+          fmt::format("{:.0f} ns for a parallel region, {:.0f} ns for a barrier", host.fork_join_ns, host.barrier_ns));
 }
 
 /// The value of the data sheet in brackets behind a measured one, if it has one.
@@ -95,27 +115,54 @@ double sheet_peak(const DeviceRates& sheet, const TypePeak& peak) {
 void print_device(const GlobalOptions& global, const DeviceRates& rates, const DeviceRates& sheet) {
   constexpr double kTera = 1000;  // operations a ns
   const bool measured = rates.from != sheet.from;
-  say(global, fmt::format("           {}{}", rates.from,
-                          measured ? fmt::format("; in brackets {}", sheet.from)
-                                   : "; `tilewright doctor --remeasure` measures it"));
+  say_row(global, "",
+          rates.from + (measured ? fmt::format("; in brackets {}", sheet.from)
+                                 : "; to measure it: tilewright doctor --remeasure"));
   for (const LevelRates& level : rates.levels) {
     const double bandwidth =
         measured && !sheet.levels.empty() && level.name == sheet.levels[0].name ? sheet.levels[0].read_per_ns : 0;
-    say(global, fmt::format("           {:<5} GB/s: read {:.4g}, write {:.4g}, copy {:.4g}{}", level.name,
-                            level.read_per_ns, level.write_per_ns, level.copy_per_ns, beside(bandwidth, 1)));
+    say_row(global, "",
+            fmt::format("{:<5} GB/s: read {:.4g}, write {:.4g}, copy {:.4g}{}", level.name, level.read_per_ns,
+                        level.write_per_ns, level.copy_per_ns, beside(bandwidth, 1)));
   }
   for (const bool matrix : {true, false}) {
-    std::string line = fmt::format("           {} T operations/s:", matrix ? "matrix" : "vector");
+    std::string line = fmt::format("{} T operations/s:", matrix ? "matrix" : "vector");
     for (const TypePeak& peak : rates.peaks) {
       if (peak.matrix == matrix)
         line += fmt::format(" {} {:.4g}{}", peak.type, peak.op_per_ns / kTera,
                             beside(measured ? sheet_peak(sheet, peak) : 0, kTera));
     }
-    say(global, line);
+    say_row(global, "", line);
   }
-  if (rates.launch_ns > 0)
-    say(global, fmt::format("           launch of a kernel in a graph: {:.4g} ns", rates.launch_ns));
+  if (rates.launch_ns > 0) say_row(global, "", fmt::format("{:.4g} ns to launch a kernel in a graph", rates.launch_ns));
 }
+
+// "yes", or "no" and the reason.
+std::string runs_here(const std::string& target, const nlohmann::ordered_json& gpus, const GpuHere& found) {
+  if (gpus.contains(target)) {
+    const std::string gpu = gpus[target];
+    return (found.contains(target) ? "yes: " : "no: ") + gpu;
+  }
+  const std::vector<std::string> missing = targets::x86_64_missing(targets::find_target(target).info);
+  return missing.empty() || target == "cpu" ? "yes" : fmt::format("no: this CPU has no {}", list_text(missing, "or"));
+}
+
+void print_targets(const GlobalOptions& global, const nlohmann::ordered_json& gpus, const GpuHere& found) {
+  constexpr size_t kTargets = 40;  // columns of the longest name, and a gap
+  say(global, "");
+  say(global, fmt::format("{:<{}}runs here", "target", kTargets));
+  std::string before;
+  for (const std::string& name : targets::target_names()) {
+    const std::string answer = runs_here(name, gpus, found);
+    const std::string text = answer == before && answer != "yes" ? "no, for the same reason" : answer;
+    say(global,
+        fmt::format("  {:<{}}{}", name, kTargets - 2, wrapped(text, terminal_columns(STDOUT_FILENO), kTargets)));
+    before = answer;
+    if (found.contains(name)) print_device(global, found.at(name), driver::machine::published_rates(name, gpus[name]));
+  }
+}
+
+std::string or_none(const std::string& path) { return path.empty() ? "none" : path; }
 
 int doctor(const GlobalOptions& global, const VerbOptions& options) {
   driver::machine::MachineOptions machine_model = measured_parameters();
@@ -125,7 +172,7 @@ int doctor(const GlobalOptions& global, const VerbOptions& options) {
   const Result<bool> available = driver::cuda_generation_available();
   const std::string nvrtc = available.ok() ? "found" : available.reason();
   nlohmann::ordered_json gpus = nlohmann::ordered_json::object(), devices = nlohmann::ordered_json::object();
-  std::map<std::string, DeviceRates> rates;
+  GpuHere rates;
   for (const std::string& name : targets::target_names()) {
     if (!name.starts_with("cuda:")) continue;
     const Result<std::string> gpu = driver::find_gpu(name);
@@ -151,19 +198,16 @@ int doctor(const GlobalOptions& global, const VerbOptions& options) {
                                         {"database", tuning_database()}});
     return kOk;
   }
-  say(global, fmt::format("CPU        {} ({} CPUs)", cpu, host.compute_units));
-  say(global,
-      fmt::format("target     {}: {}-byte vectors, {} registers", host.name, host.vector_bytes, host.vector_registers));
+  say_row(global, "CPU", fmt::format("{} ({})", cpu, count_text(host.compute_units, "CPU")));
+  say_row(global, "code",
+          fmt::format("{}: {}-byte vectors, {} registers", host.name, host.vector_bytes, host.vector_registers));
   print_parameters(global, host);
-  say(global, fmt::format("operators  {}", operators));
-  say(global, fmt::format("NVRTC      {}", nvrtc));
-  for (const auto& [name, gpu] : gpus.items()) {
-    say(global, fmt::format("GPU        {}: {}", name, std::string(gpu)));
-    if (rates.contains(name)) print_device(global, rates[name], driver::machine::published_rates(name, gpu));
-  }
-  say(global, fmt::format("cache      {}", driver::artefact_cache_folder()));
-  say(global, fmt::format("database   {}", tuning_database()));
-  for (const std::string& name : targets::target_names()) say(global, fmt::format("           --target {}", name));
+  say_row(global, "operators", std::to_string(operators));
+  say_row(global, "NVRTC", nvrtc);
+  say_row(global, "cache", or_none(driver::artefact_cache_folder()));
+  say_row(global, "database", or_none(tuning_database()));
+  print_memory(global, host.levels);
+  print_targets(global, gpus, rates);
   return kOk;
 }
 
@@ -171,9 +215,8 @@ int doctor(const GlobalOptions& global, const VerbOptions& options) {
 
 void add_doctor(Application& application) {
   add_verb(application,
-           {"doctor",
-            "Example: tilewright doctor\n\nShows the environment: CPU and GPU with their measured parameters, targets.",
-            "", "", doctor});
+           {"doctor", "Example: tilewright doctor\n\nShows how fast this machine is and which targets run on it.", "",
+            "", doctor});
 }
 
 }  // namespace tw::cli

@@ -9,6 +9,7 @@
 
 #include "driver/artefact/compiled.h"
 #include "driver/machine/device.h"
+#include "support/text.h"
 #include "tilewright/arrays.h"
 #include "tilewright/command.h"
 #include "tilewright/inputs.h"
@@ -45,8 +46,8 @@ std::string time_text(const artefact::GroupReport& r) {
 
 void print_group(const GlobalOptions& global, const artefact::GroupReport& r) {
   say(global, fmt::format("{}: {}, {}", r.plan.name, r.plan.family, time_text(r)));
-  std::string bounds = fmt::format("  {:.1f} KB moved, at least {:.1f} KB in and out",
-                                   static_cast<double>(r.moved_bytes) / 1e3, static_cast<double>(r.bound_bytes) / 1e3);
+  std::string bounds = fmt::format("  {} moved, at least {} in and out", size_text(static_cast<double>(r.moved_bytes)),
+                                   size_text(static_cast<double>(r.bound_bytes)));
   if (r.mue > 0) bounds += fmt::format(", {:.1f} % of the memory's speed (MUE)", r.mue);
   if (r.flop > 0) bounds += fmt::format("; {:.1f} MFLOP", r.flop / 1e6);
   if (r.flop > 0 && r.peak_share > 0) bounds += fmt::format(", {:.1f} % of the FMA peak", r.peak_share);
@@ -66,7 +67,7 @@ std::string numbers_of(const Why& why) {
 void print_edges(const GlobalOptions& global, const std::vector<plan::EdgeReason>& edges) {
   std::map<std::array<std::string, 3>, int> count;
   for (const plan::EdgeReason& e : edges) ++count[{e.value, e.from, e.to}];
-  say(global, fmt::format("{} edges", edges.size()));
+  say(global, count_text(std::ssize(edges), "edge"));
   for (const plan::EdgeReason& e : edges) {
     const bool is_clear = e.from != e.to && count[{e.value, e.from, e.to}] == 1;
     say(global, fmt::format("  {} from {} to {}{}: {} ({}): {}{}", e.value, e.from, e.to,
@@ -77,7 +78,7 @@ void print_edges(const GlobalOptions& global, const std::vector<plan::EdgeReason
 
 void print_why(const GlobalOptions& global, const artefact::EntryReport& report) {
   print_edges(global, report.edges);
-  say(global, fmt::format("{} values", report.values.size()));
+  say(global, count_text(std::ssize(report.values), "value"));
   for (const artefact::ValueReport& v : report.values)
     say(global, fmt::format("  {} as {} ({}): {}{}", v.reason.value, v.layout, v.reason.why.rule, v.reason.why.text,
                             numbers_of(v.reason.why)));
@@ -135,8 +136,8 @@ nlohmann::ordered_json list_of(const auto& rows) {
   return list;
 }
 
-artefact::Explained run_entry(const LoadedModel& model, const VerbOptions& options) {
-  artefact::Session session = open_session(model, {options.threads, !options.no_run, options.level});
+artefact::Explained run_entry(const GlobalOptions& global, const LoadedModel& model, const VerbOptions& options) {
+  artefact::Session session = open_session(global, model, {options.threads, !options.no_run, options.level});
   session.bind(gather_inputs({{}, "seed=0", options.inputs.entry}, session));
   artefact::Explained subject{session.target(), session.bound_entry(), session.threads()};
   if (!options.no_run) subject.steps = profile(session);
@@ -152,7 +153,7 @@ artefact::Explained find_entry(const format::Manifest& manifest, const VerbOptio
       return {manifest.targets.front().arch, static_cast<int>(e)};
     known += "\n  " + name;
   }
-  throw UsageError(fmt::format("there is no entry '{}'; the artefact has:{}", options.inputs.entry, known));
+  throw UsageError("there is no entry '{}'; the artefact has:{}", options.inputs.entry, known);
 }
 
 // Of all groups, each with the best time that is known of it.
@@ -195,7 +196,7 @@ int explain(const GlobalOptions& global, const VerbOptions& options) {
   const format::Artefact artefact = parse_artefact(model.name, model.artefact);
   const bool gpu = artefact.manifest().kind() == format::TargetKind::kCuda;
   const artefact::Explained run =
-      gpu && options.no_run ? find_entry(artefact.manifest(), options) : run_entry(model, options);
+      gpu && options.no_run ? find_entry(artefact.manifest(), options) : run_entry(global, model, options);
   const driver::machine::MachineOptions parameters = measured_parameters();
   targets::Target target = driver::machine::resolve_target(gpu ? "cuda:" + run.level : "cpu", parameters);
   target.info.device = driver::machine::find_device(target.info, parameters).rates;
@@ -215,12 +216,10 @@ int explain(const GlobalOptions& global, const VerbOptions& options) {
     print_json("tilewright.explain.v1", json);
     return kOk;
   }
-  const std::string by = gpu ? "" : fmt::format("{} thread{}; ", run.threads, run.threads == 1 ? "" : "s");
-  say(global, fmt::format("{} groups, slowest first; code for {}; {}bounds from machine parameters ({})",
-                          reports.size(), run.level, by, target.info.parameters_from));
-  if (padding.kernels > 0)
-    say(global, fmt::format("zeros behind channels: {} kernels, {:.1f} of {:.1f} us ({:.0f} %)", padding.kernels,
-                            padding.us, padding.all_us, 100 * padding.share()));
+  const std::string by = gpu ? "" : count_text(run.threads, "thread") + "; ";
+  say(global, fmt::format("{}, slowest first; code for {}; {}bounds from machine parameters ({})",
+                          count_text(std::ssize(reports), "group"), run.level, by, target.info.parameters_from));
+  if (padding.kernels > 0) say(global, padding_text(padding));
   for (const artefact::GroupReport& r : reports) print_group(global, r);
   if (options.why) print_why(global, report);
   return kOk;
@@ -229,11 +228,12 @@ int explain(const GlobalOptions& global, const VerbOptions& options) {
 }  // namespace
 
 void add_explain(Application& application) {
-  add_verb(application,
-           {"explain",
-            "Example: tilewright explain resnet50.tw --top 5\n\nShows for each group what was chosen and how it was "
-            "found, the other candidates and why they lost, and how far it is from the machine's bounds.",
-            "MODEL", "Artefact (.tw) or ONNX model", explain});
+  add_verb(
+      application,
+      {"explain",
+       "Example: tilewright explain resnet50.tw --top 5\n\nShows why each group of operators runs as it does. What "
+       "was chosen, the other candidates and why they lost, and how far the group is from the machine's limits.",
+       "MODEL", "Artefact (.tw) or ONNX model", explain});
 }
 
 }  // namespace tw::cli

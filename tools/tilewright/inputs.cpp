@@ -2,12 +2,15 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <filesystem>
 #include <map>
 #include <optional>
+#include <span>
 
 #include "support/error.h"
-#include "support/option_value.h"
+#include "support/join.h"
+#include "support/text.h"
 #include "tilewright/arrays.h"
 
 namespace tw::cli {
@@ -43,25 +46,45 @@ void take_folder(const std::string& folder, const std::vector<artefact::NamedTyp
                  std::map<std::string, artefact::Array>& given) {
   const std::vector<artefact::Array> arrays = read_test_data(folder, "input");
   if (arrays.size() > expected.size())
-    throw UsageError(fmt::format("'{}' has {} inputs, the model {}", folder, arrays.size(), expected.size()));
+    throw UsageError("'{}' has {}, the model {}", folder, count_text(std::ssize(arrays), "input"), expected.size());
   for (size_t i = 0; i < arrays.size(); ++i) given[expected[i].name] = arrays[i];
 }
 
-std::map<std::string, artefact::Array> read_given(const InputOptions& options,
-                                                  const std::vector<artefact::NamedType>& expected) {
-  std::map<std::string, artefact::Array> given;
+using Given = std::map<std::string, artefact::Array>;
+using Expected = std::vector<artefact::NamedType>;
+
+// All arrays of a file. The only one is that of the only input, whatever it is called. States may be given by name.
+void take_file(const std::string& file, std::span<const artefact::NamedType> expected, Given& given) {
+  Given arrays = read_arrays(file);
+  if (arrays.size() == 1 && expected.size() == 1) {
+    given[expected.front().name] = std::move(arrays.begin()->second);
+    return;
+  }
+  if (arrays.contains("")) {
+    const auto bindings = mapped(expected, [&](const auto& e) { return fmt::format("{}=@{}", e.name, file); });
+    throw UsageError("--input '{}': the model takes {}; say which one it is for: {}", file,
+                     count_text(std::ssize(bindings), "input"), list_text(bindings, "or"));
+  }
+  for (auto& [name, array] : arrays) given[name] = std::move(array);
+}
+
+// `expected`: inputs, of which the last `states` are kept from one run to the next.
+Given read_given(const InputOptions& options, const Expected& expected, size_t states) {
+  Given given;
   for (const std::string& text : options.inputs) {
     if (std::filesystem::is_directory(text)) {
       take_folder(text, expected, given);
-    } else if (text.ends_with(".npz") || text.ends_with(".safetensors")) {
-      for (auto& [name, array] : text.ends_with(".npz") ? read_npz(text) : read_safetensors(text))
-        given[name] = std::move(array);
+    } else if (const size_t at = text.find("=@"); at != std::string::npos && at > 0) {
+      given[text.substr(0, at)] = read_array(text.substr(at + 2));
+    } else if (text.ends_with(".npy") || text.ends_with(".npz") || text.ends_with(".safetensors")) {
+      if (text.find('=') != std::string::npos && !std::filesystem::exists(text))
+        throw UsageError("--input '{}': a file follows an @: NAME=@FILE.npy", text);
+      take_file(text, std::span(expected).first(expected.size() - states), given);
     } else {
-      const auto [name, file] = parse_binding({text, "--input"});
-      if (file.empty() || file[0] != '@')
-        throw UsageError(
-            fmt::format("--input '{}': expected NAME=@FILE.npy, FILE.npz, FILE.safetensors or a folder", text));
-      given[name] = read_npy(file.substr(1));
+      throw UsageError(
+          "--input '{}': expected NAME=@FILE.npy, NAME=@FILE.npz:KEY, FILE.npy, FILE.npz, "
+          "FILE.safetensors or a test_data_set folder",
+          text);
     }
   }
   return given;
@@ -73,32 +96,56 @@ uint64_t parse_seed(const std::string& text) {
   const bool named = text.starts_with("seed=");
   const auto [rest, error] = std::from_chars(text.data() + (named ? 5 : 0), end, seed);
   if (!named || error != std::errc() || rest != end)
-    throw UsageError(fmt::format("--random '{}': expected seed=N, N less than 2^64", text));
+    throw UsageError("--random '{}': expected seed=N, a whole number below 2^64", text);
   return seed;
 }
 
-using Given = std::map<std::string, artefact::Array>;
-using Expected = std::vector<artefact::NamedType>;
-
-bool fits(const Given& given, const Expected& expected) {
-  return std::ranges::all_of(expected, [&](const artefact::NamedType& e) {
-    const auto found = given.find(e.name);
-    return found == given.end() || found->second.type == e.type;
-  });
+std::string given_text(const Given& given) {
+  return list_text(
+      mapped(given, [](const auto& g) { return fmt::format("{} {}", g.first, to_string(g.second.type)); }));
 }
 
-// The inputs of the entry that is named, else of the first that takes what is given. An artefact with one entry is not
-// asked: the message about a wrong input is then about that input.
+void check_names(const Given& given, const Expected& expected) {
+  const std::vector<std::string> names = mapped(expected, &artefact::NamedType::name);
+  for (const auto& [name, array] : given) {
+    if (std::ranges::count(names, name) > 0) continue;
+    throw UsageError("the model has no input '{}' ({} is given){}. It takes:{}", name, to_string(array.type),
+                     suggestion(name, names), expected_text(expected));
+  }
+}
+
+// How far the shapes that are given are from those of an entry, in elements of extents; 0: they are its shapes.
+double distance(const Given& given, const Expected& expected) {
+  constexpr double kOtherRank = 1e15;
+  double sum = 0;
+  for (const artefact::NamedType& e : expected) {
+    const auto found = given.find(e.name);
+    if (found == given.end()) continue;
+    const Shape &have = found->second.type.shape, &want = e.type.shape;
+    if (have.size() != want.size()) sum += kOtherRank;
+    for (size_t d = 0; d < std::min(have.size(), want.size()); ++d)
+      sum += std::abs(static_cast<double>(have[d] - want[d]));
+  }
+  return sum;
+}
+
+// The inputs of the entry that is named, else of the first whose shapes are those given. An artefact with one entry is
+// not asked: the message about a wrong input is then about that input.
 Expected choose_entry(const std::string& name, const artefact::Session& session, const Given& given) {
   const std::vector<std::string> entries = session.entries();
-  std::string known;
-  for (size_t e = 0; e < entries.size(); ++e) {
-    const Expected expected = session.inputs(static_cast<int>(e));
-    if (name.empty() ? entries.size() == 1 || fits(given, expected) : entries[e] == name) return expected;
-    known += "\n  " + entries[e];
+  const auto known = [&] { return fmt::format("\n  {}", fmt::join(entries, "\n  ")); };
+  if (!name.empty()) {
+    const int64_t e = index_of(entries, name);
+    if (e >= 0) return session.inputs(static_cast<int>(e));
+    throw UsageError("there is no entry '{}'{}; the artefact has:{}", name, suggestion(name, entries), known());
   }
-  if (!name.empty()) throw UsageError(fmt::format("there is no entry '{}'; the artefact has:{}", name, known));
-  throw UsageError(fmt::format("the artefact was not compiled for inputs of these shapes, but for:{}", known));
+  std::vector<double> distances;
+  for (size_t e = 0; e < entries.size(); ++e) distances.push_back(distance(given, session.inputs(static_cast<int>(e))));
+  const auto nearest = std::ranges::min_element(distances) - distances.begin();
+  const Expected expected = session.inputs(static_cast<int>(nearest));
+  if (entries.size() == 1 || distances[static_cast<size_t>(nearest)] == 0) return expected;
+  throw UsageError("the artefact was not compiled for {}. The nearest entry takes:{}\nAll entries:{}",
+                   given_text(given), expected_text(expected), known());
 }
 
 artefact::Array take_input(const InputOptions& options, const Expected& expected, size_t i, Given& given) {
@@ -106,13 +153,11 @@ artefact::Array take_input(const InputOptions& options, const Expected& expected
   const auto found = given.find(e.name);
   if (found == given.end()) {
     if (!options.random.empty()) return random_array(e.type, parse_seed(options.random) + i);
-    throw UsageError(
-        fmt::format("input '{}' is missing; give --input {}=@FILE.npy or --random seed=0. The model takes:{}", e.name,
-                    e.name, expected_text(expected)));
+    throw UsageError("input '{}' is missing: give --input {}=@FILE.npy, or --random seed=0. The model takes:{}", e.name,
+                     e.name, expected_text(expected));
   }
   if (!(found->second.type == e.type)) {
-    throw UsageError(
-        fmt::format("input '{}' is {}, the model takes {}", e.name, to_string(found->second.type), to_string(e.type)));
+    throw UsageError("input '{}' is {}, the model takes {}", e.name, to_string(found->second.type), to_string(e.type));
   }
   return std::move(given.extract(found).mapped());
 }
@@ -120,18 +165,17 @@ artefact::Array take_input(const InputOptions& options, const Expected& expected
 }  // namespace
 
 std::vector<artefact::Array> gather_inputs(const InputOptions& options, const artefact::Session& session) {
-  Given given = read_given(options, session.inputs());
+  const Expected first = session.inputs();
+  const std::vector<artefact::Array> kept = session.initial_states();
+  Given given = read_given(options, first, kept.size());
+  check_names(given, first);
   const Expected expected = choose_entry(options.entry, session, given);
   std::vector<artefact::Array> inputs;
-  const std::vector<artefact::Array> kept = session.initial_states();
   const size_t own = expected.size() - kept.size();
   for (size_t i = 0; i < expected.size(); ++i) {
     const bool begins = i >= own && !given.contains(expected[i].name) && options.random.empty();
     inputs.push_back(begins ? kept[i - own] : take_input(options, expected, i, given));
   }
-  if (!given.empty())
-    throw UsageError(
-        fmt::format("the model has no input '{}'; it takes:{}", given.begin()->first, expected_text(expected)));
   return inputs;
 }
 

@@ -14,7 +14,7 @@ artefact::Array random_array(const TensorType& type, uint64_t seed);
 
 /// What --input, --random and --entry say.
 struct InputOptions {
-  std::vector<std::string> inputs;  // NAME=@FILE.npy, FILE.npz, FILE.safetensors or a test_data_set folder
+  std::vector<std::string> inputs;  // NAME=@FILE[:KEY], FILE (.npy, .npz, .safetensors) or a test_data_set folder
   std::string random;               // "seed=N" or empty
   std::string entry;                // name of an entry, or empty: the first that fits the inputs
 };

@@ -6,7 +6,10 @@
 #include "runtime/format/container.h"
 #include "runtime/format/problem.h"
 #include "support/error.h"
+#include "support/join.h"
+#include "support/text.h"
 #include "tilewright/command.h"
+#include "tilewright/load.h"
 #include "tilewright/verb.h"
 
 namespace tw::cli {
@@ -38,10 +41,9 @@ int inspect_artefact(const GlobalOptions& global, const VerbOptions& options, co
   const format::Artefact artefact = parse_artefact(options.model, bytes);
   if (!options.section.empty()) {
     const format::Bytes section = artefact.section(options.section);
-    std::string known;
-    bool found = false;
-    for (const format::Section& s : artefact.sections()) known += " " + s.name, found |= s.name == options.section;
-    if (!found) throw UsageError(fmt::format("there is no section '{}'; there are{}", options.section, known));
+    const std::vector<std::string> names = mapped(artefact.sections(), &format::Section::name);
+    if (index_of(names, options.section) < 0)
+      throw UsageError("there is no section '{}'{}", options.section, suggestion_or_all(options.section, names));
     print_output({reinterpret_cast<const char*>(section.data()), section.size()});
     return kOk;
   }
@@ -56,12 +58,13 @@ int inspect_artefact(const GlobalOptions& global, const VerbOptions& options, co
       m.dtype == format::DataType::kF32 ? "" : fmt::format(", f32 as {}", format::name_of(m.dtype));
   say(global, fmt::format("artefact by {} for {}{}", m.producer, targets, dtype));
   for (const format::Section& s : artefact.sections())
-    say(global, fmt::format("  section {:<10} {:>12} bytes", s.name, s.bytes.size()));
+    say(global, fmt::format("  section {:<10} {:>10}", s.name, size_text(static_cast<double>(s.bytes.size()))));
   for (const std::string& library : needed_libraries(m)) say(global, "  needs " + library);
   for (const format::State& s : m.states) say(global, "  state  " + description(s));
   for (const format::Entry& e : m.entries) {
-    say(global, fmt::format("entry {} for {}: {} steps, arena {} bytes", e.name, m.targets[e.target].arch,
-                            e.cpu_steps.size() + e.cuda_steps.size(), e.arena_bytes));
+    say(global, fmt::format("entry {} for {}: {}, {} of working memory", e.name, m.targets[e.target].arch,
+                            count_text(std::ssize(e.cpu_steps) + std::ssize(e.cuda_steps), "step"),
+                            size_text(static_cast<double>(e.arena_bytes))));
     for (const format::TensorSpec& t : e.inputs)
       say(global, fmt::format("  input  {}: {}{}", t.name, format::name_of(t.dtype), format::shape_text(t.shape)));
     for (const format::TensorSpec& t : e.outputs)
@@ -76,10 +79,18 @@ nlohmann::ordered_json to_json(const std::vector<frontend::ModelSummary::Value>&
   return out;
 }
 
+frontend::ModelSummary read_summary(const std::string& file) {
+  try {
+    return frontend::summarize_onnx_file(file);
+  } catch (const frontend::NotAModel& error) {
+    throw neither(file, error);
+  }
+}
+
 // What the file says of itself: nothing is imported, so that models with open dimensions or operators that are not
 // supported can be looked at too.
 int inspect_model(const GlobalOptions& global, const VerbOptions& options) {
-  const frontend::ModelSummary model = frontend::summarize_onnx_file(options.model);
+  const frontend::ModelSummary model = read_summary(options.model);
   if (global.json) {
     print_json("tilewright.inspect.v1", {{"opsets", model.opsets},
                                          {"producer", model.producer},
@@ -99,14 +110,14 @@ int inspect_model(const GlobalOptions& global, const VerbOptions& options) {
     say(global, fmt::format("  output {}: {}", v.name, v.type));
   int64_t nodes = 0;
   for (const auto& [op, count] : model.operators) nodes += count;
-  say(global, fmt::format("  {} operators, {} initializers", nodes, model.initializers));
+  say(global, fmt::format("  {}, {}", count_text(nodes, "operator"), count_text(model.initializers, "initializer")));
   for (const auto& [op, count] : model.operators) say(global, fmt::format("  {:>5} {}", count, op));
   return kOk;
 }
 
 int inspect(const GlobalOptions& global, const VerbOptions& options) {
   const std::vector<uint8_t> bytes = read_file(options.model);
-  if (options.model.ends_with(".tw")) return inspect_artefact(global, options, bytes);
+  if (is_artefact(options.model)) return inspect_artefact(global, options, bytes);
   const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   if (text.starts_with("tilewright plan")) {
     const std::string plan = plan::to_string(plan::parse_plan(text));
@@ -121,7 +132,7 @@ int inspect(const GlobalOptions& global, const VerbOptions& options) {
 
 void add_inspect(Application& application) {
   add_verb(application,
-           {"inspect", "Example: tilewright inspect resnet50.tw\n\nShows what a model, an artefact or a plan holds.",
+           {"inspect", "Example: tilewright inspect resnet50.tw\n\nShows what a model, an artefact or a plan contains.",
             "FILE", "ONNX model, artefact (.tw) or plan", inspect});
 }
 

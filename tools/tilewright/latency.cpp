@@ -5,8 +5,6 @@
 namespace tw::cli {
 namespace {
 
-// Long beside what begins and ends a row (on a GPU copies from and to the host), short beside the measured time.
-constexpr double kRowMs = 50;
 constexpr size_t kMaxRow = 100;
 
 }  // namespace
@@ -18,8 +16,8 @@ double percentile(const std::vector<double>& sorted, double p) {
   return sorted[low] + (at - static_cast<double>(low)) * (sorted[high] - sorted[low]);
 }
 
-size_t runs_in_a_row(double run_ms) {
-  return std::clamp(static_cast<size_t>(kRowMs / std::max(run_ms, kRowMs / kMaxRow)), size_t{1}, kMaxRow);
+size_t runs_in_a_row(double run_ms, double row_ms) {
+  return std::clamp(static_cast<size_t>(row_ms / std::max(run_ms, row_ms / kMaxRow)), size_t{1}, kMaxRow);
 }
 
 }  // namespace tw::cli

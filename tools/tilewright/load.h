@@ -13,10 +13,19 @@ struct LoadedModel {
   std::vector<frontend::ImportResult> sources;  // one for each entry; none for a model that is an artefact
 };
 
-/// Reads NAME.tw, compiles anything else.
+/// Reads an artefact, compiles anything else.
 LoadedModel load_model(const GlobalOptions& global, const VerbOptions& options);
 
-/// A session on the model; errors name it.
-artefact::Session open_session(const LoadedModel& model, const artefact::SessionOptions& options);
+/// Whether the file is an artefact, or only named like one.
+bool is_artefact(const std::string& model);
+
+/// The error about a file that is neither an artefact nor what import can read.
+UserError neither(const std::string& file, const frontend::NotAModel& error);
+
+/// A session on the model; errors name it, and what the runtime warns of is a note.
+artefact::Session open_session(const GlobalOptions& global, const LoadedModel& model, artefact::SessionOptions options);
+
+/// "entry x:8x3, one of 4": the entry that a session is bound to; nothing where there is only one.
+std::string bound_entry_text(const artefact::Session& session);
 
 }  // namespace tw::cli

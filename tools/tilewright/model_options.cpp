@@ -13,11 +13,8 @@ std::vector<std::string> worker_command() {
   return {std::filesystem::read_symlink("/proc/self/exe").string(), "worker"};
 }
 
-std::function<void(const std::string&)> notices(Progress& progress) {
-  return [&progress](const std::string& notice) {
-    progress.clear();
-    print_error("tilewright: note: {}\n", notice);
-  };
+std::function<void(const std::string&)> notices(const Progress& progress) {
+  return [&progress](const std::string& notice) { progress.note(notice); };
 }
 
 }  // namespace

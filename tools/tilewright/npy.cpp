@@ -31,7 +31,7 @@ constexpr std::array<Descr, 12> kDescrs = {{{"|b1", ScalarType::kBool},
                                             {"<f8", ScalarType::kF64}}};
 
 [[noreturn]] void bad(const std::string& name, const std::string& why) {
-  throw UsageError(fmt::format("'{}' is no .npy array: {}", name, why));
+  throw UsageError(fmt::format("'{}' is not a .npy array: {}", name, why));
 }
 
 // The text of a key's value in the header's dict.
@@ -45,7 +45,7 @@ std::string_view value_of(std::string_view header, std::string_view key, const s
 
 Shape parse_tuple(std::string_view text, const std::string& name) {
   const size_t close = text.find(')');
-  if (text.empty() || text.front() != '(' || close == std::string_view::npos) bad(name, "its shape is no tuple");
+  if (text.empty() || text.front() != '(' || close == std::string_view::npos) bad(name, "its shape is not a tuple");
   Shape shape;
   int64_t number = -1;
   for (const char c : text.substr(1, close)) {
@@ -78,7 +78,7 @@ std::vector<std::byte> from_fortran(const std::vector<std::byte>& data, const Sh
 
 artefact::Array parse_npy(const std::vector<std::byte>& bytes, const std::string& name) {
   const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-  if (text.size() < 12 || text.substr(0, kMagic.size()) != kMagic) bad(name, "wrong magic");
+  if (text.size() < 12 || text.substr(0, kMagic.size()) != kMagic) bad(name, "it begins otherwise");
   const int version = static_cast<unsigned char>(text[6]);
   const size_t size_bytes = version == 1 ? 2 : 4;
   size_t header_size = 0;
@@ -95,7 +95,7 @@ artefact::Array parse_npy(const std::vector<std::byte>& bytes, const std::string
   array.type = {DataType(row->type), parse_tuple(value_of(header, "shape", name), name)};
   const auto data = bytes.begin() + static_cast<long>(start + header_size);
   if (bytes.end() - data < array.type.bytes())
-    bad(name, fmt::format("{} bytes for {}", bytes.end() - data, to_string(array.type)));
+    bad(name, fmt::format("it holds {} bytes of {}", bytes.end() - data, to_string(array.type)));
   array.bytes.assign(data, data + array.type.bytes());
   if (value_of(header, "fortran_order", name).substr(0, 4) == "True") {
     array.bytes = from_fortran(array.bytes, array.type.shape, array.type.type.bytes());

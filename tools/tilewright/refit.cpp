@@ -3,6 +3,7 @@
 
 #include "support/error.h"
 #include "support/mapped_file.h"
+#include "support/text.h"
 #include "tilewright/progress.h"
 #include "tilewright/verb.h"
 #include "tilewright/verification.h"
@@ -24,7 +25,7 @@ std::shared_ptr<const frontend::Weights> read_all(const std::vector<std::string>
 void check_names(const VerbOptions& options) {
   if (options.weights.empty()) throw UsageError("--weights is required");
   if (options.refitted.empty()) throw UsageError("--output is required");
-  if (!options.model.ends_with(".tw")) throw UsageError("'{}' is no artefact: compile it first", options.model);
+  if (!options.model.ends_with(".tw")) throw UsageError("'{}' is not an artefact: compile it first", options.model);
   if (!options.refitted.ends_with(".tw"))
     throw UsageError("-o '{}': the name of an artefact ends in .tw", options.refitted);
   for (const std::string& file : options.weights) keep_input(file, options.refitted);
@@ -35,7 +36,7 @@ int refit(const GlobalOptions& global, const VerbOptions& options) {
   Progress progress(global);
   const double start = now_seconds();
   const Result<MappedFile> file = MappedFile::open(options.model);
-  if (!file) throw UsageError("'{}': {}", options.model, file.reason());
+  if (!file) throw UsageError("{}", file.reason());
   const driver::Refitted made = driver::refit(file->bytes(), read_all(options.weights), std::ref(progress));
   progress.clear();
   const double refitted = now_seconds();
@@ -57,8 +58,8 @@ int refit(const GlobalOptions& global, const VerbOptions& options) {
                                        {"entries", verification.entries}});
   } else if (verification.ok) {
     say(global,
-        fmt::format("{} -> {} in {:.2f} s{}", options.model, options.refitted, seconds,
-                    options.no_verify ? "; not verified" : fmt::format("; verified in {:.2f} s", verify_seconds)));
+        fmt::format("{} -> {} in {}{}", options.model, options.refitted, time_text(seconds),
+                    options.no_verify ? "; not verified" : fmt::format("; verified in {}", time_text(verify_seconds))));
   }
   if (!verification.ok) print_error("tilewright: '{}' is not written\n", options.refitted);
   return verification.ok ? kOk : kMismatch;
@@ -69,7 +70,7 @@ int refit(const GlobalOptions& global, const VerbOptions& options) {
 void add_refit(Application& application) {
   add_verb(application, {"refit",
                          "Example: tilewright refit resnet50.tw --weights tuned.safetensors -o tuned.tw\n\nGives a "
-                         "compiled model other weights: constants are computed and stored again, code and plan stay.",
+                         "compiled model new weights. Code and plan stay; constants are computed and stored again.",
                          "MODEL", "Artefact (.tw) that was compiled from an ONNX model", refit});
 }
 

@@ -4,7 +4,9 @@
 #include <filesystem>
 
 #include "support/error.h"
+#include "support/join.h"
 #include "support/option_value.h"
+#include "support/text.h"
 #include "tilewright/arrays.h"
 #include "tilewright/inputs.h"
 #include "tilewright/load.h"
@@ -25,16 +27,17 @@ void store_outputs(const VerbOptions& options, const std::vector<artefact::Named
   if (!options.output_dir.empty()) {
     std::error_code code;
     std::filesystem::create_directories(options.output_dir, code);
-    if (code) throw UsageError(fmt::format("--output-dir '{}': {}", options.output_dir, code.message()));
+    if (code) throw UsageError("--output-dir '{}': {}", options.output_dir, code.message());
     for (size_t i = 0; i < outputs.size(); ++i)
       write_npy(options.output_dir + "/" + file_name(names[i].name), outputs[i]);
   }
   for (const std::string& text : options.outputs) {
     const auto [name, file] = parse_binding({text, "--output"});
-    const auto found =
-        std::find_if(names.begin(), names.end(), [&](const artefact::NamedType& n) { return n.name == name; });
-    if (file.empty() || file[0] != '@') throw UsageError(fmt::format("--output '{}': expected NAME=@FILE.npy", text));
-    if (found == names.end()) throw UsageError(fmt::format("the model has no output '{}'", name));
+    const auto found = std::ranges::find(names, name, &artefact::NamedType::name);
+    if (file.empty() || file[0] != '@') throw UsageError("--output '{}': expected NAME=@FILE.npy", text);
+    if (found == names.end())
+      throw UsageError("the model has no output '{}'{}", name,
+                       suggestion_or_all(name, mapped(names, &artefact::NamedType::name)));
     keep_input(options.model, file.substr(1));
     write_npy(file.substr(1), outputs[found - names.begin()]);
   }
@@ -61,9 +64,11 @@ Summary summarize(const artefact::Array& array) {
 
 int run(const GlobalOptions& global, const VerbOptions& options) {
   const LoadedModel model = load_model(global, options);
-  artefact::Session session = open_session(model, {options.threads, false, options.level});
+  artefact::Session session = open_session(global, model, {options.threads, false, options.level});
   const std::vector<artefact::Array> outputs = session.run(gather_inputs(options.inputs, session));
   if (global.verbose > 0) say(global, "code for " + session.target());
+  const std::string entry = bound_entry_text(session);
+  if (!entry.empty()) say(global, entry);
   const std::vector<artefact::NamedType> names = session.outputs(session.bound_entry());
   store_outputs(options, names, outputs);
   nlohmann::ordered_json list = nlohmann::ordered_json::array();
@@ -81,17 +86,21 @@ int run(const GlobalOptions& global, const VerbOptions& options) {
                               s.low, s.high, s.mean));
     }
   }
-  if (global.json) print_json("tilewright.run.v1", {{"level", session.target()}, {"outputs", list}});
+  if (global.json)
+    print_json("tilewright.run.v1", {{"level", session.target()},
+                                     {"entry", session.entries()[static_cast<size_t>(session.bound_entry())]},
+                                     {"outputs", list}});
   return kOk;
 }
 
 }  // namespace
 
 void add_run(Application& application) {
-  add_verb(application, {"run",
-                         "Example: tilewright run resnet50.tw --random seed=0 --output-dir out\n\nRuns an artefact (or "
-                         "compiles and runs an ONNX model) once.",
-                         "MODEL", "Artefact (.tw) or ONNX model", run});
+  add_verb(application,
+           {"run",
+            "Example: tilewright run resnet50.tw --random seed=0 --output-dir out\n\nRuns a model once and "
+            "shows or writes its outputs.",
+            "MODEL", "Artefact (.tw) or ONNX model", run});
 }
 
 }  // namespace tw::cli

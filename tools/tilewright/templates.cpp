@@ -1,6 +1,7 @@
 // tilewright templates build|list|path: kernels of CUTLASS, built once for all models.
 #include "core/target_name.h"
 #include "support/error.h"
+#include "support/text.h"
 #include "templates/fit.h"
 #include "templates/library.h"
 #include "tilewright/command.h"
@@ -33,7 +34,8 @@ Options options_of(const VerbOptions& given) {
 }
 
 templates::TemplateLibrary library_of(const Options& options) {
-  if (options.library.folder.empty()) throw UsageError("there is no place for templates: set TILEWRIGHT_CACHE_DIR");
+  if (options.library.folder.empty())
+    throw UsageError("there is no folder for templates: set TILEWRIGHT_CACHE_DIR or give --folder");
   return templates::TemplateLibrary(options.library);
 }
 
@@ -87,8 +89,9 @@ int build(const GlobalOptions& global, const VerbOptions& given) {
                                            {"compiler_seconds", seconds},
                                            {"seconds", now_seconds() - started}});
   } else {
-    say(global, fmt::format("{} of {} templates in {}: {:.1f} MB of cubins, {:.0f} s", built, total,
-                            options.library.folder, static_cast<double>(bytes) / 1e6, now_seconds() - started));
+    say(global,
+        fmt::format("{} of {} built in {}: {} of cubins, {}", built, count_text(total, "template"),
+                    options.library.folder, size_text(static_cast<double>(bytes)), time_text(now_seconds() - started)));
   }
   return built == total ? kOk : kFailure;
 }
@@ -99,8 +102,9 @@ int list(const GlobalOptions& global, const VerbOptions& given) {
   nlohmann::ordered_json rows = nlohmann::ordered_json::array();
   for (const auto& [name, instance] : instances_of(options)) {
     const Result<templates::BuiltTemplate> built = library.find(instance);
-    const std::string state =
-        built.ok() ? fmt::format("{} bytes, {} registers", built->bytes, built->registers) : built.reason();
+    const std::string state = built.ok() ? fmt::format("{}, {}", size_text(static_cast<double>(built->bytes)),
+                                                       count_text(built->registers, "register"))
+                                         : built.reason();
     nlohmann::ordered_json conditions = nlohmann::ordered_json::array();
     for (const templates::Constraint& c : templates::constraints(instance.row.family)) conditions.push_back(c.text);
     rows.push_back({{"template", name},
@@ -123,19 +127,22 @@ int list(const GlobalOptions& global, const VerbOptions& given) {
 }  // namespace
 
 void add_templates(Application& application) {
-  add_group(application, "templates",
-            "Example: tilewright templates list\n\nKernels of CUTLASS that are built once and tried on every model "
-            "($TILEWRIGHT_CACHE_DIR/templates or\n$XDG_CACHE_HOME/tilewright/templates; the folder may be copied to "
-            "other machines).");
+  add_group(
+      application, "templates",
+      "Example: tilewright templates list\n\nBuilds or lists CUTLASS kernels that are tried on every model. They are "
+      "in templates of the cache folder, which may be copied to other machines.");
   add_verb(application,
            {"templates/build",
-            "Example: tilewright templates build --only gemm_sm90_128x256x64_cooperative_2x1\n\nCompiles what is "
-            "missing, with nvcc and CUTLASS's headers (scripts/fetch_cutlass.sh); may be stopped and goes on\nwhere it "
-            "was.",
+            "Example: tilewright templates build --only gemm_sm90_128x256x64_cooperative_2x1\n\nCompiles the templates "
+            "that are missing. This needs nvcc and CUTLASS's headers (scripts/fetch_cutlass.sh). It may be stopped, "
+            "and goes on where it was.",
             "", "", build});
-  add_verb(application, {"templates/list",
-                         "Example: tilewright templates list\n\nRows, what they want (-v), and whether they are built.",
-                         "", "", list});
+  add_verb(
+      application,
+      {"templates/list",
+       "Example: tilewright templates list\n\nLists the templates and whether they are built. With -v also what each "
+       "requires.",
+       "", "", list});
 }
 
 #else

@@ -1,5 +1,7 @@
 #include "tilewright/verb.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstdlib>
 #include <iterator>
@@ -7,9 +9,12 @@
 
 #include "driver/option_table.h"
 #include "support/error.h"
+#include "support/join.h"
 #include "tilewright/arrays.h"
 #include "tilewright/config.h"
+#include "tilewright/help.h"
 #include "tilewright/option_table.h"
+#include "tilewright/terminal.h"
 
 namespace tw::cli {
 namespace {
@@ -27,8 +32,10 @@ CLI::Option* add_row(CLI::App& app, const OptionRow& row, const std::string& ini
   const auto taken = [](const CLI::results_t&) { return true; };
   const std::string names = (row.letter != 0 ? "-" + std::string(1, row.letter) + "," : "") + flag_of(row);
   const std::string without = default_text(row, initial);
-  const std::string help = fmt::format("{}{}{}", row.help, row.is_repeatable ? " (repeatable)" : "",
-                                       without.empty() ? "" : fmt::format(" (default: {})", without));
+  const std::string variable = row.variable.empty() ? "" : fmt::format(" (or ${})", row.variable);
+  const std::string help =
+      fmt::format("{}{}{}{}", row.help, row.is_repeatable ? " (repeatable)" : "", variable,
+                  without.empty() || without == "none" ? "" : fmt::format(" (default: {})", without));
   CLI::Option* option = nullptr;
   if (row.kind == OptionKind::kFlag || row.kind == OptionKind::kCount) {
     option = app.add_flag_function(
@@ -38,6 +45,7 @@ CLI::Option* add_row(CLI::App& app, const OptionRow& row, const std::string& ini
   }
   if (row.is_repeatable) option->expected(CLI::detail::expected_max_vector_size);
   if (!row.variable.empty()) option->envname(std::string(row.variable));
+  if (!row.group.empty()) option->group(std::string(row.group));
   return option;
 }
 
@@ -75,13 +83,27 @@ std::string first_given(const std::vector<Added>& added) {
 // Verbs that compile first have the options of compiling, which are described once, under `compile`.
 void describe_elsewhere(CLI::App& app, const std::vector<Added>& compiling) {
   for (const Added& a : compiling) a.option->group("");
-  app.footer("Where MODEL is an ONNX model, the options of compile hold too: tilewright compile -h");
+  app.footer("If MODEL is an ONNX model, it is compiled first. The options for that:\ntilewright compile -h");
 }
 
 // The verb that was chosen, or its action.
 const CLI::App* chosen(const CLI::App* app) {
   while (!app->get_subcommands().empty()) app = app->get_subcommands().front();
   return app;
+}
+
+// What to say of a command line that CLI11 refuses.
+std::string failure_text(const CLI::App* app, const CLI::Error& error) {
+  const CLI::App* const verb = chosen(app);
+  if (error.get_name() == "RequiredError" && verb->get_require_subcommand_min() > 0) {
+    const std::vector<std::string> words = app->remaining(true);
+    const auto word = std::ranges::find_if(words, [](const std::string& w) { return !w.starts_with("-"); });
+    if (word == words.end()) return short_help(*verb, terminal_columns(STDERR_FILENO));
+    const auto actions = mapped(verb->get_subcommands({}), [](const CLI::App* a) { return a->get_name(); });
+    return fmt::format("tilewright: usage: '{}' has no action '{}'{}\n", verb->get_name(), *word,
+                       suggestion_or_all(*word, actions));
+  }
+  return fmt::format("tilewright: usage: {}; for help: {} -h\n", error.what(), path_of(*verb));
 }
 
 }  // namespace
@@ -100,7 +122,7 @@ CLI::App* add_verb(Application& application, const Verb& verb) {
     application.run = [&application, word, own, compiling, run] {
       VerbOptions options;
       options.model = *word;
-      options.compile.read_array = [](const std::string& file) { return artefact::to_reference(read_npy(file)); };
+      options.compile.read_array = [](const std::string& file) { return artefact::to_reference(read_array(file)); };
       read_rows(own, options);
       read_rows(compiling, options.compile);
       options.compile_option = first_given(compiling);
@@ -130,11 +152,14 @@ std::string unknown_words(const CLI::App& app) {
 }
 
 std::function<void()> add_global_options(Application& application) {
+  application.app.failure_message(failure_text);
   std::vector<Added> added;
   const GlobalOptions initial;
   for (const Option<GlobalOptions>& row : global_options()) {
     if (row.name == "config") {
-      application.app.set_config(flag_of(row), "", std::string(row.help))->check(CLI::ExistingFile);
+      application.app.set_config(flag_of(row), "", std::string(row.help))
+          ->type_name("FILE")
+          ->check(CLI::ExistingFile.description(""));
       application.app.config_formatter(std::make_shared<JsonConfig>(application.app));
     } else {
       added.push_back({&row, add_row(application.app, row, row.print_of(initial))});

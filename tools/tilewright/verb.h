@@ -20,7 +20,8 @@ CLI::App* add_verb(Application& application, const Verb& verb);
 /// A verb that has actions.
 CLI::App* add_group(Application& application, const std::string& name, const std::string& help);
 
-/// Adds the options that stand before or after every verb. What is returned reads them, once all is parsed.
+/// Adds the options that stand before or after every verb, and says what a wrong command line is told. What is returned
+/// reads the options, once all is parsed.
 std::function<void()> add_global_options(Application& application);
 
 /// What to say of words that are no options of the verb that was chosen: which one may have been meant.

@@ -1,5 +1,6 @@
 // The verbs that there are, in the order of the help.
 #include "tilewright/command.h"
+#include "tilewright/help.h"
 
 namespace tw::cli {
 
@@ -18,6 +19,7 @@ void add_verbs(Application& application) {
   add_templates(application);
   add_options_page(application);
   add_worker(application);
+  use_help_text(application.app);
 }
 
 }  // namespace tw::cli

@@ -7,6 +7,8 @@
 #include "frontend/onnx/import.h"
 #include "ops/list.h"
 #include "support/error.h"
+#include "support/join.h"
+#include "support/text.h"
 #include "tilewright/arrays.h"
 #include "tilewright/inputs.h"
 #include "tilewright/load.h"
@@ -22,6 +24,7 @@ nlohmann::ordered_json to_json(const driver::WorstElement& w) {
           {"index", w.index},
           {"got", w.got},
           {"want", w.want},
+          {"off_by", std::fabs(w.got - w.want)},
           {"bound", w.bound},
           {"wrong", w.wrong},
           {"elements", w.elements},
@@ -50,20 +53,35 @@ int finish(const GlobalOptions& global, bool ok, const nlohmann::ordered_json& d
   return ok ? kOk : kMismatch;
 }
 
+// The only array of a file is the only output, whatever it is called.
+std::map<std::string, artefact::Array> read_wanted(const std::string& file,
+                                                   const std::vector<artefact::NamedType>& outputs) {
+  std::map<std::string, artefact::Array> wanted = read_arrays(file);
+  if (wanted.size() == 1 && outputs.size() == 1) return {{outputs.front().name, std::move(wanted.begin()->second)}};
+  if (wanted.contains(""))
+    throw UsageError("--against '{}': the model has {}; give a .npz file with all of them", file,
+                     count_text(std::ssize(outputs), "output"));
+  return wanted;
+}
+
 int verify_against(const GlobalOptions& global, const VerbOptions& options) {
   const LoadedModel model = load_model(global, options);
-  artefact::Session session = open_session(model, {0, false, options.level});
+  artefact::Session session = open_session(global, model, {0, false, options.level});
   const std::vector<artefact::Array> outputs = session.run(gather_inputs(options.inputs, session));
-  const std::map<std::string, artefact::Array> wanted = read_npz(options.against);
+  const std::vector<artefact::NamedType> names = session.outputs(session.bound_entry());
+  const std::map<std::string, artefact::Array> wanted = read_wanted(options.against, names);
   std::vector<driver::WorstElement> checks;
   bool ok = true;
-  const std::vector<artefact::NamedType> names = session.outputs(session.bound_entry());
   for (size_t i = 0; i < outputs.size(); ++i) {
     const auto found = wanted.find(names[i].name);
-    if (found == wanted.end()) throw UsageError(fmt::format("'{}' has no output '{}'", options.against, names[i].name));
+    if (found == wanted.end()) {
+      const auto there = mapped(wanted, [](const auto& row) { return row.first; });
+      throw UsageError("'{}' has no output '{}'{}", options.against, names[i].name,
+                       suggestion_or_all(names[i].name, there));
+    }
     if (!(found->second.type == outputs[i].type)) {
-      throw UsageError(fmt::format("'{}': output '{}' is {}, the model gives {}", options.against, names[i].name,
-                                   to_string(found->second.type), to_string(outputs[i].type)));
+      throw UsageError("'{}': output '{}' is {}, the model gives {}", options.against, names[i].name,
+                       to_string(found->second.type), to_string(outputs[i].type));
     }
     const graph::RefTensor want = artefact::to_reference(found->second);
     std::vector<double> bounds;
@@ -95,9 +113,10 @@ nlohmann::ordered_json show_beyond_operators(const GlobalOptions& global, const 
       groups.push_back({{"group", g.group}, {"family", g.family}, {"worst", to_json(w)}});
   }
   if (!groups.empty())
-    say(global, fmt::format("{} groups by algorithms with a larger bound than their operators' (Winograd): {} elements "
-                            "beyond the operators' bounds; --precision strict uses none",
-                            groups.size(), elements));
+    say(global,
+        fmt::format("{} by algorithms with a larger error bound than their operators' (Winograd): {} beyond the "
+                    "operators' bounds; --precision strict avoids them",
+                    count_text(std::ssize(groups), "group"), count_text(elements, "element")));
   return {{"elements", elements}, {"groups", groups}};
 }
 
@@ -112,12 +131,11 @@ nlohmann::ordered_json show(const GlobalOptions& global, const artefact::VerifyR
       say(global, fmt::format("blame: group {} ({}): {}", g.group, g.family, text(w)));
     }
   }
-  say(global,
-      fmt::format("{} for {}: {} groups checked on their own inputs, {} wrong; {} for 1 thread and all; {} when values "
-                  "share memory and when not",
-                  report.entry, report.target, checked, blame.size(),
-                  report.same_bits_for_threads ? "same bits" : "DIFFERENT BITS",
-                  report.same_bits_apart ? "same" : "DIFFERENT"));
+  say(global, fmt::format("{} for {}: {} checked on own inputs, {} wrong; {} with 1 thread and with all, {} with and "
+                          "without shared memory for values",
+                          report.entry, report.target, count_text(static_cast<int64_t>(checked), "group"), blame.size(),
+                          report.same_bits_for_threads ? "same bits" : "DIFFERENT BITS",
+                          report.same_bits_apart ? "same bits" : "DIFFERENT BITS"));
   return {{"entry", report.entry},
           {"level", report.target},
           {"groups", checked},
@@ -132,7 +150,7 @@ int verify_reference(const GlobalOptions& global, const VerbOptions& options) {
   const LoadedModel model = load_model(global, options);
   const Verification done = verify_model(global, model, options.inputs, options.level);
   if (model.sources.empty())
-    say(global, "end to end: against the graph in the artefact, after the compiler's graph passes");
+    say(global, "end to end: compared with the graph in the artefact, as it is after the compiler's graph passes");
   return finish(global, done.ok,
                 {{"reference", model.sources.empty() ? "artefact" : "source"}, {"entries", done.entries}});
 }
@@ -145,7 +163,7 @@ int verify(const GlobalOptions& global, const VerbOptions& options) {
 
 Verification verify_model(const GlobalOptions& global, const LoadedModel& model, InputOptions inputs,
                           const std::string& level) {
-  const artefact::Session session = open_session(model, {0, false, level});
+  const artefact::Session session = open_session(global, model, {0, false, level});
   const std::vector<std::string> chosen = chosen_entries(inputs, session);
   if (inputs.random.empty()) inputs.random = "seed=0";
   Verification done;
@@ -165,11 +183,10 @@ Verification verify_model(const GlobalOptions& global, const LoadedModel& model,
 }
 
 void add_verify(Application& application) {
-  add_verb(application,
-           {"verify",
-            "Example: tilewright verify resnet50.onnx\n\nChecks a model against the f64 reference evaluator, group by "
-            "group and end to end.",
-            "MODEL", "ONNX model, or an artefact (.tw), which is checked against its own graph", verify});
+  add_verb(application, {"verify",
+                         "Example: tilewright verify resnet50.onnx\n\nChecks every result against an f64 reference. "
+                         "Each group of operators is checked on its own inputs, and the model from end to end.",
+                         "MODEL", "ONNX model, or an artefact (.tw), which is checked against its own graph", verify});
 }
 
 }  // namespace tw::cli

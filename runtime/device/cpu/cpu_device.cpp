@@ -108,8 +108,8 @@ class CpuContext : public DeviceContext {
     if (options.threads == 1) return 1;
     const int available = ThreadPool::of_process().size();
     if (options.threads > available) {
-      options.log(TW_LOG_WARNING,
-                  format::join(options.threads, " threads wanted, but the process may use ", available));
+      options.log(TW_LOG_WARNING, format::join(options.threads, " threads are asked for, this process may use ",
+                                               available, ": it runs on ", available));
     }
     return std::min(options.threads == 0 ? host::usable_cpus() : options.threads, available);
   }

@@ -38,7 +38,7 @@ std::span<const uint8_t> take(std::span<const uint8_t>& rest, size_t size) {
 
 DataType type_of(const Json& name) {
   const std::optional<DataType> type = parse_data_type(name.get<std::string>());
-  if (!type || type->is_vector()) throw UserError("'{}' is no element type", name.get<std::string>());
+  if (!type || type->is_vector()) throw UserError("'{}' is not an element type", name.get<std::string>());
   return *type;
 }
 

@@ -6,14 +6,17 @@
 #include <iterator>
 #include <optional>
 
+#include "core/target_name.h"
 #include "driver/machine/bounds.h"
 #include "driver/machine/measure.h"
 #include "driver/machine/parameters_file.h"
+#include "measure/cuda_executor.h"
 #include "runtime/format/atomic_file.h"
 #include "runtime/format/error.h"
 #include "support/error.h"
 #include "support/file_lock.h"
 #include "support/hash.h"
+#include "support/text.h"
 
 namespace tw::driver::machine {
 namespace {
@@ -118,10 +121,28 @@ class Resolver {
   std::string damage_;  // why the file that is there cannot be used
 };
 
+// The target for the GPU of this machine.
+std::string target_of_gpu_here(const std::string& spelled) {
+  std::vector<std::string> names;
+  std::string reason;
+  for (const std::string& name : targets::target_names()) {
+    if (!name.starts_with("cuda:")) continue;
+    const Result<std::string> gpu = measure::find_gpu(architecture(targets::find_target(name).info));
+    if (gpu.ok()) return name;
+    names.push_back(name);
+    if (reason.empty()) reason = gpu.reason();
+  }
+  throw UsageError(
+      "--target {} is the GPU of this machine, and none can be used ({}); to compile for another machine, "
+      "give {}",
+      spelled, reason, list_text(names, "or"));
+}
+
 }  // namespace
 
 targets::Target resolve_target(const std::string& name, const MachineOptions& options) {
-  targets::Target target = targets::find_target(name);
+  const bool is_gpu_here = name == "cuda" || name == "gpu";
+  targets::Target target = targets::find_target(is_gpu_here ? target_of_gpu_here(name) : name);
   if (name == "cpu" && options.known) {
     target.info = *options.known;
   } else if (name == "cpu" && options.parameters != Parameters::kDefaults) {

@@ -8,9 +8,9 @@
 
 namespace tw::driver::machine {
 
-/// The target named `name`, as targets::find_target, and for "cpu" with the machine parameters that options.parameters
-/// asks for. Rates of a GPU are those of a data sheet: what was measured of the one here is asked of find_device
-/// (device.h).
+/// The target named `name`, as targets::find_target, "cuda" or "gpu" for the GPU of this machine, and for "cpu" with
+/// the machine parameters that options.parameters asks for. Rates of a GPU are those of a data sheet: what was measured
+/// of the one here is asked of find_device (device.h).
 ///
 /// The file FOLDER/machine-HASH.json is written atomically; a damaged one is measured anew. Of several processes that
 /// find none, one measures and the others wait for it. Machine parameters that cannot be kept are not used (each

@@ -13,7 +13,9 @@ struct CompilationCounts {
 /// Over all groups. Runs of a compiler are counted where it is run.
 struct Profiling {
   double seconds = 0;
-  int64_t candidates = 0;  // kernels that were run
+  int64_t candidates = 0;   // kernels that were run
+  int64_t groups = 0;       // that were to be measured: the database did not know them
+  int64_t groups_left = 0;  // of these: the budget was spent, or somebody interrupted, before their turn ended
   // Between the first candidate and the last one: NVRTC for kernels of ours and for references, nvcc for templates.
   int64_t kernels_compiled = 0, references_compiled = 0, templates_compiled = 0;
   int64_t winners_compiled = 0;  // templates that had won by their kernels without epilogue: afterwards, by nvcc
@@ -22,6 +24,7 @@ struct Profiling {
     seconds += more.seconds, candidates += more.candidates, kernels_compiled += more.kernels_compiled;
     references_compiled += more.references_compiled, templates_compiled += more.templates_compiled;
     winners_compiled += more.winners_compiled;
+    groups += more.groups, groups_left += more.groups_left;
     return *this;
   }
 };

@@ -60,7 +60,10 @@ class Tuner::Session {
     if (!open.empty()) {
       const bool is_started = tuner_.measurer_.start(context_.target);
       tuner_.complete_ = tuner_.complete_ && is_started;
+      if (is_started) left_ = std::ssize(open);
+      tuner_.profiling_.groups += left_;
       if (is_started) measure_all(open);
+      tuner_.profiling_.groups_left += left_;
       if (const std::vector<size_t> again = compile_promising(); !again.empty()) measure_all(again);
     }
     tuner_.profiling_.seconds += now_seconds() - started_;
@@ -113,6 +116,7 @@ class Tuner::Session {
         coming.push_back(std::async(std::launch::async, prepare(open[begun], threads)));
       }
       measure(open[now], std::move(prepared));
+      if (!stopped()) --left_;
     }
     tuner_.complete_ = tuner_.complete_ && !stopped();
     if (context_.progress) context_.progress(total, total);
@@ -181,6 +185,7 @@ class Tuner::Session {
   std::span<const TuneTask> tasks_;
   TuneContext context_;
   double started_;
+  int64_t left_ = 0;  // groups whose turn has not ended
   Shortlist shortlist_;
   TaskResults results_;
 };

@@ -24,7 +24,7 @@ constexpr std::string_view kSchema = "tilewright.tuning.v2";
 constexpr std::string_view kOldSchema = "tilewright.tuning.v1";  // records without is_rough
 
 std::unique_ptr<Database> open(const std::string& path, const Notice& notice) {
-  if (path.empty()) throw UsageError("there is no place for a tuning database: set TILEWRIGHT_DB or use --db");
+  if (path.empty()) throw UsageError("there is no folder for a tuning database: set TILEWRIGHT_DB or give --db");
   std::string why;
   std::unique_ptr<Database> database = Database::open(path, [&](const std::string& text) {
     why = text;
@@ -96,7 +96,7 @@ Imported import_records(const std::string& path, std::string_view text, const No
       if (is_old) json["is_rough"] = false;
       adder.add(json.get<TaskKey>(), json.get<Record>());
     } catch (const nlohmann::json::exception&) {
-      throw UsageError("line {} is no tuning record", number);
+      throw UsageError("line {} is not a tuning record", number);
     }
   }
   if (number == 0) throw UsageError("the file is empty");
@@ -104,10 +104,11 @@ Imported import_records(const std::string& path, std::string_view text, const No
 }
 
 Imported merge_database(const std::string& path, const std::string& other, const Notice& notice) {
-  if (!std::filesystem::is_regular_file(other)) throw UsageError("there is no database '{}'", other);
+  if (!std::filesystem::is_regular_file(other))
+    throw UsageError("cannot read the database '{}': there is no such file", other);
   const std::unique_ptr<Database> into = open(path, notice);
   const std::unique_ptr<Database> from = Database::open_existing(other);
-  if (from == nullptr) throw UsageError("'{}' is no tuning database", other);
+  if (from == nullptr) throw UsageError("'{}' is not a tuning database", other);
   Adder adder;
   from->for_each([&](const TaskKey& key, const Record& record) { adder.add(key, record); });
   return adder.store(*into);

@@ -16,8 +16,8 @@
 
 namespace tw::frontend {
 
-/// Imports the model file `path`; external data is read from files below the model's folder. Throws UserError (file
-/// missing, damaged or contradicting itself or the options) or UnsupportedModel.
+/// Imports the model file `path`; external data is read from files below the model's folder. Throws UsageError (the
+/// file cannot be read), UserError (damaged, or contradicting itself or the options) or UnsupportedModel.
 ImportResult import_onnx_file(const std::string& path, const graph::OpTable& ops, const ImportOptions& options);
 
 /// The same for a model in memory; `base_directory` is where external data is looked for (empty: none is allowed).
@@ -34,7 +34,7 @@ Weights read_initializers(const std::string& path);
 struct ModelSummary {
   struct Value {
     std::string name;
-    std::string type;  // "f32[batch, 3, 224, 224]"; "a sequence" and the like for what is no dense tensor
+    std::string type;  // "f32[batch,3,224,224]"; "a sequence" and the like for what is no dense tensor
   };
   std::vector<Value> inputs;  // those without an initializer
   std::vector<Value> outputs;
@@ -44,7 +44,7 @@ struct ModelSummary {
   int64_t ir_version = 0;
   std::string producer;
 };
-/// Throws UserError when the file cannot be read or is no ONNX model.
+/// Throws what import_onnx_file throws of a file that is not a model.
 ModelSummary summarize_onnx_file(const std::string& path);
 
 /// A tensor of a serialised TensorProto (test data files). Throws UserError or Unsupported.

@@ -13,6 +13,18 @@
 
 namespace tw::frontend {
 
+/// What should be an ONNX model is something else, or is truncated.
+class NotAModel : public UserError {
+ public:
+  NotAModel(const std::string& subject, const std::string& sign)
+      : UserError("{} not an ONNX model, or truncated: {}", subject, sign), sign_(sign) {}
+  /// What shows it: "it begins with 'root:x:0'".
+  const std::string& sign() const { return sign_; }
+
+ private:
+  std::string sign_;
+};
+
 /// The newest opset of the default domain whose operator definitions were read when the table was written.
 constexpr int kNewestOpset = 27;
 constexpr int kOldestOpset = 7;

@@ -212,8 +212,9 @@ void Importer::import_node(const onnx::NodeProto& node, NameScope& scope) {
     if (name.empty()) continue;
     const Binding* binding = scope.find(name);
     if (binding == nullptr) {
-      throw UserError("node '{}' ({}) reads '{}', which is no input or initializer and which no node before it writes",
-                      node.name(), node.op_type(), name);
+      throw UserError(
+          "node '{}' ({}) reads '{}', which is neither an input nor an initializer, and which no node before it writes",
+          node.name(), node.op_type(), name);
     }
     usable = usable && !binding->unsupported;
   }

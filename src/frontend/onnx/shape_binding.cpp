@@ -3,11 +3,13 @@
 #include <onnx-ml.pb.h>
 
 #include <algorithm>
+#include <cctype>
 
 #include "frontend/onnx/file/element_type.h"
 #include "frontend/onnx/file/tensor_data.h"
 #include "frontend/onnx/limits.h"
 #include "support/join.h"
+#include "support/text.h"
 
 namespace tw::frontend {
 namespace {
@@ -21,7 +23,7 @@ const char* kind_of(const onnx::TypeProto& type) {
   return value_or(kKinds, type.value_case(), "of no type");
 }
 
-// "batch x 3 x ? x 224", as the model declares it.
+// "f32[batch,3,?,224]", as the model declares it.
 std::string to_string(const DeclaredType& declared) {
   if (!declared.dims) return tw::to_string(declared.type) + "[unknown rank]";
   std::vector<std::string> parts;
@@ -29,7 +31,23 @@ std::string to_string(const DeclaredType& declared) {
     const int64_t extent = (*declared.dims)[d];
     parts.push_back(extent >= 0 ? std::to_string(extent) : declared.symbols[d].empty() ? "?" : declared.symbols[d]);
   }
-  return fmt::format("{}[{}]", tw::to_string(declared.type), fmt::join(parts, ", "));
+  return fmt::format("{}[{}]", tw::to_string(declared.type), fmt::join(parts, ","));
+}
+
+// A size that such dimensions often have: by name, else by place in [batch, channels, height, width] or [batch,
+// length].
+int64_t example_extent(const DeclaredType& declared, size_t d) {
+  constexpr std::pair<std::string_view, int64_t> kNames[] = {{"batch", 1},   {"height", 224}, {"width", 224},
+                                                             {"channel", 3}, {"seq", 128},    {"len", 128},
+                                                             {"token", 128}, {"time", 128}};
+  std::string name = declared.symbols[d];
+  std::ranges::transform(name, name.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  for (const auto& [part, extent] : kNames) {
+    if (name.find(part) != std::string::npos) return extent;
+  }
+  if (d == 0) return 1;
+  if (declared.dims->size() < 4) return 128;
+  return d == 1 ? 3 : 224;
 }
 
 std::string shape_option(const std::string& name, const Shape& shape) {
@@ -107,7 +125,7 @@ void ShapeBinding::check_options_used() const {
   const std::vector<std::string> names = mapped(inputs_, &Input::name);
   const auto check_input = [&](std::string_view option, const std::string& name) {
     if (std::ranges::find(names, name) != names.end()) return;
-    throw UserError("{} {}: the model has no such input; its inputs are: {}", option, name, fmt::join(names, ", "));
+    throw UserError("{} {}: the model has no such input{}", option, name, suggestion_or_all(name, names));
   };
   for (const auto& [name, shape] : options_.shapes) check_input("--shape", name);
   for (const auto& [name, tensor] : options_.constants) check_input("--const", name);
@@ -120,10 +138,12 @@ void ShapeBinding::check_options_used() const {
   std::ranges::sort(known);
   known.erase(std::unique(known.begin(), known.end()), known.end());
   for (const auto& [name, value] : options_.dims) {
-    if (value < 0) throw UserError("--dim {}={}: an extent cannot be negative", name, value);
+    if (value < 1)
+      throw UsageError("--dim {}={}: a dimension is 1 or more; a tensor without elements computes nothing", name,
+                       value);
     if (std::ranges::find(known, name) != known.end()) continue;
-    throw UserError("--dim {}={}: no input has a dimension of that name; symbolic dimensions: {}", name, value,
-                    known.empty() ? "none" : fmt::format("{}", fmt::join(known, ", ")));
+    throw UserError("--dim {}={}: no input has a dimension of that name{}", name, value,
+                    suggestion_or_all(name, known));
   }
 }
 
@@ -135,7 +155,7 @@ int64_t ShapeBinding::extent(const DeclaredType& declared, size_t d) const {
 
 std::vector<TensorType> ShapeBinding::input_types() const {
   std::vector<TensorType> types;
-  std::string unbound;
+  std::string unbound, several;
   for (const Input& input : inputs_) {
     TensorType type{input.declared.type, {}};
     const auto given = options_.shapes.find(input.name);
@@ -145,26 +165,31 @@ std::vector<TensorType> ShapeBinding::input_types() const {
     } else if (constant != options_.constants.end()) {
       type.shape = constant->second.type.shape;
     } else if (!input.declared.dims) {
-      unbound += fmt::format("\n  input '{}' has no shape: give --shape {}:1x3x224x224", input.name, input.name);
+      unbound += fmt::format("\n  input '{}' has no shape: give --shape {}:1x3x224x224 (choose your sizes)", input.name,
+                             input.name);
     } else {
       std::string dims;
       Shape example;
       for (size_t d = 0; d < input.declared.dims->size(); ++d) {
         const int64_t known = extent(input.declared, d);
         type.shape.push_back(known);
-        example.push_back(known < 0 ? 1 : known);
-        if (known < 0 && !input.declared.symbols[d].empty())
-          dims += fmt::format("--dim {}=1 ", input.declared.symbols[d]);
+        example.push_back(known < 0 ? example_extent(input.declared, d) : known);
+        if (const std::string& symbol = input.declared.symbols[d]; known < 0 && !symbol.empty()) {
+          dims += fmt::format("--dim {}={} ", symbol, example[d]);
+          const int64_t least = std::max<int64_t>(example[d] / 4, 1);
+          several = fmt::format("\nseveral sizes go into one artefact: --dim {}={},{},{}", symbol, least, 2 * least,
+                                4 * least);
+        }
       }
       if (example != type.shape) {
         unbound +=
-            fmt::format("\n  input '{}' {} has unbound dimensions: give {}{}{}", input.name, to_string(input.declared),
+            fmt::format("\n  input '{}' is {}: give {}{}{} (choose your sizes)", input.name, to_string(input.declared),
                         dims, dims.empty() ? "" : "or ", shape_option(input.name, example));
       }
     }
     types.push_back(std::move(type));
   }
-  if (!unbound.empty()) throw UserError("every dimension must be known at compile time:" + unbound);
+  if (!unbound.empty()) throw UserError("every dimension must be known at compile time:" + unbound + several);
   for (size_t i = 0; i < types.size(); ++i) check_extents(types[i].shape, fmt::format("input '{}'", inputs_[i].name));
   return types;
 }

@@ -138,7 +138,7 @@ HostCpu host_cpu() {
   HostCpu cpu;
   cpu.name = "unknown";
   identify(cpu);
-  cpu.compute_units = host::affinity_cpus();
+  cpu.compute_units = host::usable_cpus();
   cpu.memory_bytes = usable_memory();
   cpu.caches = sysfs_caches("/sys/devices/system/cpu/cpu0/cache");
   if (cpu.caches.empty()) cpu.caches = cpuid_caches();

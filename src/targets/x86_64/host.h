@@ -21,7 +21,7 @@ struct HostCpu {
   int family = 0;    // CPUID's display family, model and stepping; 0 when there is no CPUID
   int model = 0;
   int stepping = 0;
-  int compute_units = 1;          // CPUs in this process's affinity mask
+  int compute_units = 1;          // CPUs in this process's affinity mask, no more than its quota pays for
   int64_t memory_bytes = 0;       // physical memory, or less when the process's control group may use less
   std::vector<HostCache> caches;  // nearest first; empty when the system says nothing
 };

@@ -96,6 +96,12 @@ std::vector<MemoryLevel> host_levels(const HostCpu& cpu, const std::vector<Memor
 
 }  // namespace
 
+std::vector<std::string> x86_64_missing(const TargetInfo& target) {
+  std::vector<std::string> missing;
+  std::ranges::remove_copy_if(target.features, std::back_inserter(missing), host_has);
+  return missing;
+}
+
 std::vector<TargetInfo> x86_64_levels() {
   std::vector<TargetInfo> infos;
   for (const Level& level : levels()) {

@@ -69,7 +69,7 @@ class StateAppender {
                          node->inputs[0] == before && node->inputs[1] != before &&
                          (axis < 0 ? axis + rank : axis) == static_cast<int64_t>(dim);
     if (!appends)
-      throw Unsupported("state '{}' grows to '{}', which is no concatenation of it with new rows", state.before,
+      throw Unsupported("state '{}' grows to '{}', which is not a concatenation of it with new rows", state.before,
                         state.after);
     const bool read = std::ranges::any_of(
         in_.nodes, [&](const Node& other) { return &other != node && std::ranges::count(other.inputs, before) > 0; });

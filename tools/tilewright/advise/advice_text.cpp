@@ -3,12 +3,14 @@
 #include <algorithm>
 #include <cmath>
 
+#include "support/text.h"
+
 namespace tw::cli {
 namespace {
 
 constexpr double kFar = 0.15;  // of the measured time: predictions that are further off are named
 
-std::string time_text(double ms) { return ms < 1 ? fmt::format("{:.1f} us", ms * 1e3) : fmt::format("{:.3f} ms", ms); }
+std::string time_of(double ms) { return time_text(ms * 1e-3); }
 
 std::string change_text(double times) { return fmt::format("{:+.1f} %", 100 * (times - 1)); }
 
@@ -30,10 +32,10 @@ double error_of(const AdviceTable& table, const AdviceRow& row) {
 
 void print_head(const GlobalOptions& global, const std::string& model, const AdviceTable& table) {
   const advise::Cost& cost = table.cost();
-  const std::string predicted = fmt::format("{} predicted", time_text(cost.us / 1e3));
+  const std::string predicted = fmt::format("{} predicted", time_of(cost.us / 1e3));
   say(global, fmt::format("{} for {}", model, table.target().info.name));
   say(global, table.network_ms() ? fmt::format("{} measured, {}; predictions below are scaled by {:.2f}",
-                                               time_text(*table.network_ms()), predicted, table.scale())
+                                               time_of(*table.network_ms()), predicted, table.scale())
                                  : predicted);
   if (cost.unpredicted > 0)
     say(global, fmt::format("{} of its {} groups have no prediction: they count as nothing in predicted times",
@@ -59,10 +61,10 @@ std::string line_of(const AdviceTable& table, const std::string& number, const A
   const advise::Cost& before = table.cost();
   std::string measured = fmt::format("{:>9} {:>8} {:>7}", "-", "", "");
   if (row.slower)
-    measured = fmt::format("{:>9} {:>8} {:>7}", time_text(measured_ms(table, row)), change_text(*row.slower),
+    measured = fmt::format("{:>9} {:>8} {:>7}", time_of(measured_ms(table, row)), change_text(*row.slower),
                            fmt::format("{:+.0f} %", 100 * error_of(table, row)));
   return fmt::format("{:>3}  {:<46.46} {:>9} {:>8} {}  {:>9} {:>9}", number, row.advice.what,
-                     time_text(table.predicted_ms(row.cost)), before.us > 0 ? change_text(row.cost.us / before.us) : "",
+                     time_of(table.predicted_ms(row.cost)), before.us > 0 ? change_text(row.cost.us / before.us) : "",
                      measured, added_text(static_cast<double>(row.cost.parameters - before.parameters)),
                      added_text(row.cost.flop - before.flop));
 }
@@ -71,8 +73,8 @@ void print_if_far(const GlobalOptions& global, const AdviceTable& table, const s
                   const AdviceRow& row) {
   if (!row.slower || std::fabs(error_of(table, row)) <= kFar) return;
   say(global, fmt::format("the prediction of {} is wrong by {:.0f} %: {} predicted, {} measured", name,
-                          100 * std::fabs(error_of(table, row)), time_text(table.predicted_ms(row.cost)),
-                          time_text(measured_ms(table, row))));
+                          100 * std::fabs(error_of(table, row)), time_of(table.predicted_ms(row.cost)),
+                          time_of(measured_ms(table, row))));
 }
 
 void print_advice(const GlobalOptions& global, const std::string& model, const AdviceTable& table) {

@@ -89,13 +89,14 @@ int advise(const GlobalOptions& global, const VerbOptions& options) {
 }  // namespace
 
 void add_advise(Application& application) {
-  add_verb(application,
-           {"advise",
-            "Example: tilewright advise repvgg_a0.onnx --target cuda:sm_90a --dtype f16\n\nShows what could be changed "
-            "in a model to suit the target better: other activations, 1x1 convolutions behind 3x3 ones, channels that "
-            "fill vectors. Each with its time, predicted and measured, and with the weights and operations that it "
-            "adds. --apply writes the changed model, whose new weights are to be trained.",
-            "MODEL", "ONNX model", advise});
+  add_verb(
+      application,
+      {"advise",
+       "Example: tilewright advise repvgg_a0.onnx --target cuda:sm_90a --dtype f16\n\nSuggests changes to a model "
+       "that suit the target better. Examples are other activations, 1x1 convolutions behind 3x3 ones, and channel "
+       "counts that fill vectors. Each has its predicted and measured time, and the weights and operations that it "
+       "adds. --apply writes the changed model, whose new weights have to be trained.",
+       "MODEL", "ONNX model", advise});
 }
 
 }  // namespace tw::cli

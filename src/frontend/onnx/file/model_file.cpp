@@ -6,12 +6,15 @@
 #include <google/protobuf/io/zero_copy_stream_impl.h>
 #include <google/protobuf/io/zero_copy_stream_impl_lite.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cctype>
 #include <cerrno>
 #include <cstring>
 
+#include "frontend/onnx/imported.h"
 #include "frontend/onnx/limits.h"
 #include "support/error.h"
 #include "support/memory.h"
@@ -59,7 +62,7 @@ void clean_names(onnx::GraphProto& graph) {
 }
 
 void check_model(onnx::ModelProto& model, const std::string& what) {
-  if (model.ir_version() <= 0 || !model.has_graph()) throw UserError("{}: not an ONNX model or truncated", what);
+  if (model.ir_version() <= 0 || !model.has_graph()) throw NotAModel(what, "it has no graph");
   clean_names(*model.mutable_graph());
   for (onnx::FunctionProto& function : *model.mutable_functions()) {
     clean_names(*function.mutable_node());
@@ -69,7 +72,25 @@ void check_model(onnx::ModelProto& model, const std::string& what) {
 }
 
 [[noreturn]] void fail_file(const std::string& path) {
-  throw UserError("cannot read '{}': {}", path, std::strerror(errno));
+  throw UsageError("cannot read '{}': {}", path, std::strerror(errno));
+}
+
+// "it begins with 'root:x:0'", "it begins with the bytes 7f 45 4c 46".
+std::string beginning(std::span<const char> bytes) {
+  constexpr size_t kShown = 8;
+  if (bytes.empty()) return "it is empty";
+  const auto first = bytes.first(std::min(bytes.size(), kShown));
+  const bool is_text = std::ranges::all_of(first, [](unsigned char c) { return std::isprint(c) != 0; });
+  if (is_text) return fmt::format("it begins with '{}'", std::string_view(first.data(), first.size()));
+  std::string text = "it begins with the bytes";
+  for (const unsigned char c : first) text += fmt::format(" {:02x}", c);
+  return text;
+}
+
+std::string beginning(int file) {
+  std::array<char, 64> bytes{};
+  const ssize_t got = ::pread(file, bytes.data(), bytes.size(), 0);
+  return beginning({bytes.data(), static_cast<size_t>(std::max<ssize_t>(got, 0))});
 }
 
 }  // namespace
@@ -81,7 +102,7 @@ onnx::ModelProto read_model(const std::string& path) {
   stream.SetCloseOnDelete(true);
   struct stat info = {};
   if (::fstat(fd, &info) != 0) fail_file(path);
-  if (!S_ISREG(info.st_mode)) throw UserError("cannot read '{}': not a regular file", path);
+  if (!S_ISREG(info.st_mode)) throw UsageError("cannot read '{}': not a regular file", path);
   if (info.st_size > kMaxFileBytes) {
     throw UserError("'{}' has {} bytes: a model file has at most {}; store its weights as external data", path,
                     static_cast<int64_t>(info.st_size), kMaxFileBytes);
@@ -89,8 +110,8 @@ onnx::ModelProto read_model(const std::string& path) {
   require_memory(info.st_size, fmt::format("reading '{}'", path));
   const google::protobuf::LogSilencer silent;
   onnx::ModelProto model;
-  if (!parse(stream, model)) throw UserError("'{}': not an ONNX model or truncated", path);
-  check_model(model, fmt::format("'{}'", path));
+  if (!parse(stream, model)) throw NotAModel(fmt::format("'{}' is", path), beginning(fd));
+  check_model(model, fmt::format("'{}' is", path));
   return model;
 }
 
@@ -99,8 +120,11 @@ onnx::ModelProto read_model(std::span<const std::byte> bytes) {
   if (static_cast<int64_t>(bytes.size()) > kMaxFileBytes) throw UserError("a model in memory has at most 2 GiB");
   onnx::ModelProto model;
   io::ArrayInputStream stream(bytes.data(), static_cast<int>(bytes.size()));
-  if (!parse(stream, model)) throw UserError("the bytes are not an ONNX model or truncated");
-  check_model(model, "the bytes");
+  if (!parse(stream, model)) {
+    const std::span text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+    throw NotAModel("the bytes are", beginning(text));
+  }
+  check_model(model, "the bytes are");
   return model;
 }
 

@@ -8,8 +8,8 @@
 
 namespace tw::frontend {
 
-/// The model of a file or of bytes. Throws UserError when the file cannot be read, is larger than protobuf can hold, or
-/// is no ONNX model.
+/// The model of a file or of bytes. Throws UsageError when the file cannot be read, UserError when it is larger than
+/// protobuf can hold, and NotAModel.
 onnx::ModelProto read_model(const std::string& path);
 onnx::ModelProto read_model(std::span<const std::byte> bytes);
 

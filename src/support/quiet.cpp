@@ -1,11 +1,11 @@
-#include "measure/quiet.h"
+#include "support/quiet.h"
 
 #include <sys/resource.h>
 
 #include <algorithm>
 #include <chrono>
 
-namespace tw::measure {
+namespace tw {
 namespace {
 
 constexpr int kBlocks = 5000;  // of kBlockSize instructions: about 35 us at ten a nanosecond
@@ -19,9 +19,9 @@ double probe_rate() {
   return kBlocks * kBlockSize / std::max(1.0, std::chrono::duration<double, std::nano>(elapsed).count());
 }
 
-long involuntary_switches() {
+long involuntary_switches(QuietWatch::Switches counted) {
   rusage usage = {};
-  getrusage(RUSAGE_THREAD, &usage);
+  getrusage(counted == QuietWatch::Switches::kOfThread ? RUSAGE_THREAD : RUSAGE_SELF, &usage);
   return usage.ru_nivcsw;
 }
 
@@ -29,14 +29,14 @@ long involuntary_switches() {
 
 void QuietWatch::start() {
   before_ = probe_rate();
-  switches_ = involuntary_switches();
+  switches_ = involuntary_switches(counted_);
 }
 
 bool QuietWatch::stop() {
-  const bool undisturbed = involuntary_switches() == switches_;
+  const bool undisturbed = involuntary_switches(counted_) == switches_;
   const double after = probe_rate();
   fastest_ = std::max({fastest_, before_, after});
   return undisturbed && std::min(before_, after) >= kQuietShare * fastest_;
 }
 
-}  // namespace tw::measure
+}  // namespace tw

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <span>
 #include <vector>
 
 namespace tw::schedule {
@@ -53,11 +54,11 @@ std::string value_of(const Primitive& p) {
 }
 
 std::string subject_of(const Primitive& p) {
-  if (p.kind == PrimitiveKind::kSplit) return fmt::format("{} along {} in tiles of", p.stage, p.loops.front());
-  if (p.kind == PrimitiveKind::kReorder) return fmt::format("{} in order", p.stage);
-  if (p.kind == PrimitiveKind::kImplement) return fmt::format("{} by", p.stage);
+  if (p.kind == PrimitiveKind::kSplit) return fmt::format("{} in tiles of", p.loops.front());
+  if (p.kind == PrimitiveKind::kReorder) return "order";
+  if (p.kind == PrimitiveKind::kImplement) return "by";
   const std::string text = to_string(Schedule().add(p));
-  return fmt::format("{} {}", p.stage, text.substr(0, text.find(' ')));
+  return text.substr(0, text.find(' '));
 }
 
 std::string text_of(const Primitive& p) {
@@ -65,32 +66,47 @@ std::string text_of(const Primitive& p) {
   return value.empty() ? subject_of(p) : fmt::format("{} {}", subject_of(p), value);
 }
 
-bool comes_first(const Primitive* p) {
+// What decides the rest: who unrolls and vectorizes, and where stages are computed, follows from tiles and orders.
+bool decides(const Primitive* p) {
   return p->kind == PrimitiveKind::kSplit || p->kind == PrimitiveKind::kReorder ||
          p->kind == PrimitiveKind::kImplement || p->kind == PrimitiveKind::kRfactor;
+}
+
+struct Difference {
+  const Primitive* primitive;
+  std::string text;
+};
+
+std::vector<Difference> differences(const Schedule& other, const Schedule& chosen) {
+  Lines missing = without(chosen, other);
+  std::vector<Difference> all;
+  for (const Primitive* p : without(other, chosen)) {
+    all.push_back({p, text_of(*p)});
+    const auto of_chosen = std::ranges::find_if(missing, [&](const Primitive* q) { return is_counterpart(*p, *q); });
+    if (of_chosen == missing.end()) continue;
+    all.back().text += fmt::format(" (chosen: {})", value_of(**of_chosen));
+    missing.erase(of_chosen);
+  }
+  for (const Primitive* p : missing) all.push_back({p, "not " + text_of(*p)});
+  std::ranges::stable_partition(all, decides, &Difference::primitive);
+  return all;
 }
 
 }  // namespace
 
 std::string difference_in_words(const Schedule& other, const Schedule& chosen) {
-  Lines own = without(other, chosen), missing = without(chosen, other);
-  std::ranges::stable_partition(own, comes_first);
-  std::ranges::stable_partition(missing, comes_first);
-  std::vector<std::string> words;
-  for (const Primitive* p : own) {
-    const auto of_chosen = std::ranges::find_if(missing, [&](const Primitive* q) { return is_counterpart(*p, *q); });
-    words.push_back(text_of(*p));
-    if (of_chosen == missing.end()) continue;
-    words.back() += fmt::format(" (chosen: {})", value_of(**of_chosen));
-    missing.erase(of_chosen);
+  std::vector<Difference> all = differences(other, chosen);
+  const auto deciding = static_cast<size_t>(std::ranges::count_if(all, decides, &Difference::primitive));
+  const size_t named = std::min(deciding > 0 ? deciding : all.size(), kMaxNamed);
+  std::string text, stage;
+  for (const Difference& d : std::span(all).first(named)) {
+    if (!text.empty()) text += d.primitive->stage == stage ? ", " : "; ";
+    if (d.primitive->stage != stage) text += d.primitive->stage + ": ";
+    text += d.text;
+    stage = d.primitive->stage;
   }
-  for (const Primitive* p : missing) words.push_back("without " + text_of(*p));
-  if (words.size() > kMaxNamed) {
-    const size_t more = words.size() - kMaxNamed;
-    words.resize(kMaxNamed);
-    words.push_back(fmt::format("{} more", more));
-  }
-  return fmt::format("{}", fmt::join(words, ", "));
+  if (all.size() > named) text += fmt::format("; {} more", all.size() - named);
+  return text;
 }
 
 }  // namespace tw::schedule

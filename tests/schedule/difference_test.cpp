@@ -15,22 +15,26 @@ Schedule tiled(int64_t factor) {
 TEST(Difference, EqualSchedulesHaveNone) { EXPECT_EQ(difference_in_words(tiled(4), tiled(4)), ""); }
 
 TEST(Difference, TilesAreToldWithThoseOfTheChosenOne) {
-  EXPECT_EQ(difference_in_words(tiled(8), tiled(4)), "y along i0 in tiles of 8 (chosen: 4)");
+  EXPECT_EQ(difference_in_words(tiled(8), tiled(4)), "y: i0 in tiles of 8 (chosen: 4)");
 }
 
 TEST(Difference, WhatOnlyOneHasIsTold) {
   Schedule more = tiled(4);
-  more.unroll("y", "i0.1").implement("y", {});
-  EXPECT_NE(difference_in_words(more, tiled(4)).find("y unroll i0.1"), std::string::npos);
-  EXPECT_NE(difference_in_words(tiled(4), more).find("without y unroll i0.1"), std::string::npos);
+  more.unroll("y", "i0.1").inline_stage("z");
+  EXPECT_EQ(difference_in_words(more, tiled(4)), "y: unroll i0.1; z: inline");
+  EXPECT_EQ(difference_in_words(tiled(4), more), "y: not unroll i0.1; z: not inline");
 }
 
-TEST(Difference, TilesAndOrdersComeFirstAndTheRestIsCounted) {
+TEST(Difference, TilesAndOrdersAreNamedAndWhatFollowsFromThemIsCounted) {
+  Schedule other = tiled(8);
+  for (const char* stage : {"a", "b", "c"}) other.unroll(stage, "i0");
+  EXPECT_EQ(difference_in_words(other, tiled(4)), "y: i0 in tiles of 8 (chosen: 4); 3 more");
+}
+
+TEST(Difference, FourAreEnough) {
   Schedule other;
-  for (const char* stage : {"a", "b", "c", "d", "e"}) other.unroll(stage, "i0");
-  other.split("y", "i0", {8});
-  EXPECT_EQ(difference_in_words(other, Schedule()),
-            "y along i0 in tiles of 8, a unroll i0, b unroll i0, c unroll i0, 2 more");
+  for (const char* stage : {"a", "b", "c", "d", "e", "f"}) other.unroll(stage, "i0");
+  EXPECT_EQ(difference_in_words(other, Schedule()), "a: unroll i0; b: unroll i0; c: unroll i0; d: unroll i0; 2 more");
 }
 
 }  // namespace

@@ -8,8 +8,9 @@
 namespace tw::driver {
 namespace {
 
-constexpr std::string_view kCompiling = "compile run bench verify explain advise";
-constexpr std::string_view kCompilingOnce = "compile run bench verify explain";  // one model, all of its decisions
+constexpr std::string_view kCompiling = "compile run bench verify explain report advise";
+constexpr std::string_view kCompilingOnce =
+    "compile run bench verify explain report";  // one model, all of its decisions
 
 void set_dtype(const OptionRow& row, const OptionText& text, CompileOptions& options) {
   parse_choice(row, text);
@@ -201,14 +202,15 @@ constexpr Option<CompileOptions> kOptions[] = {
          .verbs = kCompiling,
          .key = OptionKey::kPart,
          .help = "Where drawing starts: another seed, other schedules"}),
-    option<&CompileOptions::tuning, &TunerOptions::database>({.name = "db",
-                                                              .kind = OptionKind::kFile,
-                                                              .unset = "a file of the user's state folder",
-                                                              .example = "tuning.db",
-                                                              .variable = "TILEWRIGHT_DB",
-                                                              .verbs = "compile run bench verify explain advise db",
-                                                              .key = OptionKey::kPart,
-                                                              .help = "Tuning database"}),
+    option<&CompileOptions::tuning, &TunerOptions::database>(
+        {.name = "db",
+         .kind = OptionKind::kFile,
+         .unset = "a file of the user's state folder",
+         .example = "tuning.db",
+         .variable = "TILEWRIGHT_DB",
+         .verbs = "compile run bench verify explain report advise db",
+         .key = OptionKey::kPart,
+         .help = "Tuning database"}),
     option<&CompileOptions::threads>({.name = "compile-threads",
                                       .min = 0,
                                       .unset = "all CPUs",

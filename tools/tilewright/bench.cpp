@@ -7,6 +7,7 @@
 #include "support/error.h"
 #include "targets/registry.h"
 #include "tilewright/arrays.h"
+#include "tilewright/explained.h"
 #include "tilewright/inputs.h"
 #include "tilewright/latency.h"
 #include "tilewright/load.h"
@@ -14,22 +15,6 @@
 
 namespace tw::cli {
 namespace {
-
-std::vector<double> measure(artefact::Session& session, const VerbOptions& options) {
-  const double warm_until = now_seconds() + options.warm_up_ms / 1e3;
-  double last_ms = 0;
-  do last_ms = session.measure_bound(1).front();
-  while (now_seconds() < warm_until);
-  const size_t row = runs_in_a_row(last_ms);
-  std::vector<double> times;
-  const double until = now_seconds() + options.duration_s;
-  while (now_seconds() < until || times.size() < static_cast<size_t>(options.iterations)) {
-    const std::vector<double> more = session.measure_bound(row);
-    times.insert(times.end(), more.begin(), more.end());
-  }
-  std::sort(times.begin(), times.end());
-  return times;
-}
 
 nlohmann::ordered_json statistics(const std::vector<double>& sorted) {
   const double mean = std::accumulate(sorted.begin(), sorted.end(), 0.0) / static_cast<double>(sorted.size());
@@ -44,15 +29,17 @@ nlohmann::ordered_json statistics(const std::vector<double>& sorted) {
           {"n", sorted.size()}};
 }
 
-void print_profile(const GlobalOptions& global, artefact::Session& session) {
-  session.run_bound();
-  std::vector<artefact::StepTime> steps = session.last_profile();
+void print_profile(const GlobalOptions& global, std::vector<artefact::StepTime> steps) {
   double total = 0;
   for (const artefact::StepTime& s : steps) total += s.microseconds;
   std::stable_sort(steps.begin(), steps.end(),
                    [](const auto& a, const auto& b) { return a.microseconds > b.microseconds; });
   for (const artefact::StepTime& s : steps)
     say(global, fmt::format("{:10.1f} us {:5.1f} %  {}", s.microseconds, 100 * s.microseconds / total, s.name));
+}
+
+std::string track_of(const artefact::Session& session, bool on_gpu) {
+  return on_gpu ? "stream" : fmt::format("{} thread{}", session.threads(), session.threads() == 1 ? "" : "s");
 }
 
 double measure_peak(const artefact::Session& session) {
@@ -64,7 +51,8 @@ int bench(const GlobalOptions& global, const VerbOptions& options) {
   const format::Artefact artefact = parse_artefact(options.model, model.artefact);
   const bool on_gpu = artefact.manifest().kind() == format::TargetKind::kCuda;
   if (on_gpu && options.peak) throw UsageError("--peak is the FMA peak of a CPU; this model is for a GPU");
-  artefact::Session session = open_session(model, {options.threads, options.profile, options.level});
+  const bool with_profile = options.profile || !options.trace_out.empty();
+  artefact::Session session = open_session(model, {options.threads, with_profile, options.level});
   InputOptions inputs = options.inputs;
   if (inputs.random.empty()) inputs.random = "seed=0";
   session.bind(gather_inputs(inputs, session));
@@ -74,7 +62,7 @@ int bench(const GlobalOptions& global, const VerbOptions& options) {
                   options.warm_up_ms, options.duration_s, options.iterations, session.threads(), session.target(),
                   on_gpu ? "the GPU's memory, times between events on its stream" : "host memory"));
   const double peak_before = options.peak ? measure_peak(session) : 0;
-  const nlohmann::ordered_json latency = statistics(measure(session, options));
+  const nlohmann::ordered_json latency = statistics(measure_latency(session, options));
   nlohmann::ordered_json rate;
   const size_t entry = artefact::manifest_entry(artefact.manifest(), session.target(), session.bound_entry());
   const auto flop = static_cast<double>(artefact.manifest().entries[entry].flop);
@@ -107,11 +95,31 @@ int bench(const GlobalOptions& global, const VerbOptions& options) {
                          : fmt::format("  {} {:.4f}", key, value.get<double>());
     say(global, line);
   }
-  if (options.profile) print_profile(global, session);
+  if (!with_profile) return kOk;
+  session.run_bound();
+  const std::vector<artefact::StepTime> steps = session.last_profile();
+  if (options.profile) print_profile(global, steps);
+  if (!options.trace_out.empty()) write_trace(options, steps, track_of(session, on_gpu));
   return kOk;
 }
 
 }  // namespace
+
+std::vector<double> measure_latency(artefact::Session& session, const VerbOptions& options) {
+  const double warm_until = now_seconds() + options.warm_up_ms / 1e3;
+  double last_ms = 0;
+  do last_ms = session.measure_bound(1).front();
+  while (now_seconds() < warm_until);
+  const size_t row = runs_in_a_row(last_ms);
+  std::vector<double> times;
+  const double until = now_seconds() + options.duration_s;
+  while (now_seconds() < until || times.size() < static_cast<size_t>(options.iterations)) {
+    const std::vector<double> more = session.measure_bound(row);
+    times.insert(times.end(), more.begin(), more.end());
+  }
+  std::sort(times.begin(), times.end());
+  return times;
+}
 
 void add_bench(Application& application) {
   add_verb(application,

@@ -38,6 +38,34 @@ constexpr Option<VerbOptions> kVerbs[] = {
                                     .example = "tuned.tw",
                                     .verbs = "refit",
                                     .help = "Artefact to write"}),
+    option<&VerbOptions::page>({.name = "output",
+                                .letter = 'o',
+                                .kind = OptionKind::kFile,
+                                .unset = "the model's name with .html",
+                                .example = "report.html",
+                                .verbs = "report",
+                                .help = "HTML file to write. Everything is inside it"}),
+    option<&VerbOptions::compared>({.name = "compare",
+                                    .kind = OptionKind::kFile,
+                                    .unset = "none",
+                                    .example = "old.tw",
+                                    .verbs = "report",
+                                    .help = "Another artefact of the same model: speed and numbers of both"}),
+    option<&VerbOptions::peer>({.name = "peer",
+                                .unset = "none",
+                                .example = "onnxruntime",
+                                .verbs = "report",
+                                .help =
+                                    "Another engine: onnxruntime runs MODEL.onnx in its Python package, with as many "
+                                    "threads; FILE.json has the latency that bench --json printed"}),
+    option<&VerbOptions::trace_out>({.name = "trace-out",
+                                     .kind = OptionKind::kFile,
+                                     .unset = "none",
+                                     .example = "trace.json",
+                                     .verbs = "bench report",
+                                     .help =
+                                         "Write one profiled run for Perfetto, in Chrome's trace format. With bench "
+                                         "every measured run is profiled, which is slower"}),
     option<&VerbOptions::weights>(
         {.name = "weights",
          .kind = OptionKind::kFile,
@@ -47,9 +75,9 @@ constexpr Option<VerbOptions> kVerbs[] = {
          .help = "Tensors under the names of the model's initializers: FILE.safetensors or an ONNX model. All that "
                  "have several elements must be there"}),
     option<&VerbOptions::no_verify>({.name = "no-verify",
-                                     .verbs = "refit",
-                                     .help = "Write the artefact without comparing it with the f64 reference, which "
-                                             "takes longer than all else and needs the device"}),
+                                     .verbs = "refit report",
+                                     .help = "Do not compare with the f64 reference, which takes longer than all else "
+                                             "and needs the device"}),
     option<&VerbOptions::measure>(
         {.name = "measure",
          .example = "2,5",
@@ -102,7 +130,7 @@ constexpr Option<VerbOptions> kVerbs[] = {
         {.name = "entry",
          .unset = "the first that takes the inputs; verify, refit: all",
          .example = "x:8x3",
-         .verbs = "run bench verify explain refit",
+         .verbs = "run bench verify explain report refit",
          .help = "Of several compiled shapes, the one to take (inspect lists them)"}),
     option<&VerbOptions::outputs>({.name = "output",
                                    .unset = "none",
@@ -119,22 +147,22 @@ constexpr Option<VerbOptions> kVerbs[] = {
                                    .min = 0,
                                    .unset = "all CPUs that this process may use",
                                    .example = "1",
-                                   .verbs = "run bench explain",
+                                   .verbs = "run bench explain report",
                                    .help = "Threads that the model runs with"}),
     option<&VerbOptions::level>({.name = "level",
                                  .unset = "the best one that this machine runs",
                                  .example = "x86-64-v3",
                                  .variable = "TILEWRIGHT_LEVEL",
-                                 .verbs = "run bench verify explain refit",
+                                 .verbs = "run bench verify explain report refit",
                                  .help = "Of an artefact for several CPU levels the one to use"}),
     option<&VerbOptions::warm_up_ms>(
-        {.name = "warm-up", .min = 0, .example = "1000", .verbs = "bench", .help = "Warm-up in ms"}),
+        {.name = "warm-up", .min = 0, .example = "1000", .verbs = "bench report", .help = "Warm-up in ms"}),
     option<&VerbOptions::duration_s>(
-        {.name = "duration", .min = 0, .example = "10", .verbs = "bench", .help = "Measured time in s"}),
+        {.name = "duration", .min = 0, .example = "10", .verbs = "bench report", .help = "Measured time in s"}),
     option<&VerbOptions::iterations>({.name = "iterations",
                                       .min = 1,
                                       .example = "100",
-                                      .verbs = "bench",
+                                      .verbs = "bench report",
                                       .help = "Smallest number of measured runs"}),
     option<&VerbOptions::profile>(
         {.name = "profile", .verbs = "bench", .help = "Print the time of every step (adds barriers)"}),
@@ -166,13 +194,22 @@ constexpr Option<VerbOptions> kVerbs[] = {
                                .verbs = "explain",
                                .help = "Also why each edge between operators is fused or not, and why each value is "
                                        "stored as it is"}),
-    option<&VerbOptions::no_run>(
-        {.name = "no-run", .verbs = "explain", .help = "Do not run the model: times of the plan only. Needs no GPU"}),
+    option<&VerbOptions::no_run>({.name = "no-run",
+                                  .verbs = "explain report",
+                                  .help = "Do not run the model: times of the plan only. Needs no GPU"}),
     option<&VerbOptions::section>({.name = "section",
                                    .unset = "none",
                                    .example = "plan",
                                    .verbs = "inspect",
                                    .help = "Print this section of an artefact as it is (plan, graph.0)"}),
+    option<&VerbOptions::groups_out>(
+        {.name = "onnx",
+         .kind = OptionKind::kFile,
+         .unset = "none",
+         .example = "groups.onnx",
+         .verbs = "inspect",
+         .help = "Write the groups of an artefact as an ONNX graph, for Netron: family, time and operators of each are "
+                 "its metadata. It shows and does not run"}),
     option<&VerbOptions::remeasure>(
         {.name = "remeasure",
          .verbs = "doctor",

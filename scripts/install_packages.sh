@@ -10,6 +10,7 @@ packages=(
   nlohmann-json3-dev libzip-dev libsqlite3-dev
   libgtest-dev libgmock-dev librapidcheck-dev libbenchmark-dev llvm-19-tools  # tests
   clang-19 libclang-rt-19-dev clang-format clang-tidy                      # fuzzers, checks
+  chromium                                                                 # looks at reports in tests
   python3 python3-venv python3-pip xz-utils git ca-certificates            # scripts
 )
 if [ "${1:-}" = --list ]; then

@@ -13,9 +13,13 @@ namespace {
 
 constexpr size_t kRows = 100;
 
-// "1.25 times as fast"
-std::string speed_text(double now, double before) {
-  return now <= 0 || before <= 0 ? "unknown" : fmt::format("{} times as fast", number_text(before / now));
+// "1.25 times as fast as B"
+std::string speed_text(double now, double before, std::string_view other) {
+  constexpr double kEqual = 0.02;
+  if (now <= 0 || before <= 0) return "of unknown speed";
+  const double ratio = before / now;
+  if (std::abs(ratio - 1) < kEqual) return fmt::format("as fast as {}, within 2 %", other);
+  return fmt::format("{:.2f} times as fast as {}", ratio, other);
 }
 
 // Two bars of latency.
@@ -116,10 +120,10 @@ std::string compared_section(const Report& report) {
   if (report.latency.ok() && other.latency.ok()) {
     body += latency_bars("this artefact", *report.latency, "the other artefact", *other.latency);
     body += fmt::format("<p>This artefact is {} by its best decile.</p>\n",
-                        speed_text(report.latency->p10_ms, other.latency->p10_ms));
+                        speed_text(report.latency->p10_ms, other.latency->p10_ms, "the other one"));
   } else {
     body += fmt::format("<p>Latency is unknown; by the sum of its groups this artefact is {}.</p>\n",
-                        speed_text(total_us(report), before));
+                        speed_text(total_us(report), before, "the other one"));
   }
   return section("compared", kHeading, "Latency, time of the groups, and numbers of both.",
                  body + pair_table(other, report.explained) + output_table(other.outputs));
@@ -137,8 +141,8 @@ std::string peer_section(const Report& report) {
                        missing(report.latency.reason()) + origin);
   return section("peer", kHeading, "The latency of both on the same model, best decile.",
                  latency_bars("this artefact", *report.latency, peer.name, peer.latency) +
-                     fmt::format("<p>This artefact is {} as {}.</p>\n",
-                                 speed_text(report.latency->p10_ms, peer.latency.p10_ms), escaped(peer.name)) +
+                     fmt::format("<p>This artefact is {}.</p>\n",
+                                 speed_text(report.latency->p10_ms, peer.latency.p10_ms, escaped(peer.name))) +
                      origin);
 }
 

@@ -46,9 +46,8 @@ void draw_tile(Svg& svg, const Report& report, const Tile& tile, const Area& a) 
       is_rest ? "f7" : family_class(report.explained.groups[static_cast<size_t>(tile.group)].plan.family);
   svg.rect(a.x + 0.5, a.y + 0.5, std::max(0.5, a.width - 1), std::max(0.5, a.height - 1), "tile " + family);
   const auto letters = static_cast<size_t>(std::max(0.0, (a.width - 10) / kLetter));
-  if (letters >= 6 && a.height >= 18)
-    svg.text(a.x + 5, a.y + 14, shortened(name, std::max<size_t>(letters, 8)), "on " + family);
-  if (letters >= 6 && a.height >= 34) svg.text(a.x + 5, a.y + 29, time_text(tile.us), "on " + family);
+  if (letters >= 6 && a.height >= 18) svg.text(a.x + 5, a.y + 14, shortened(name, letters), "on " + family);
+  if (letters >= 7 && a.height >= 34) svg.text(a.x + 5, a.y + 29, time_text(tile.us), "on " + family);
   svg.close();
 }
 

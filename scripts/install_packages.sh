@@ -10,7 +10,8 @@ packages=(
   nlohmann-json3-dev libzip-dev libsqlite3-dev
   libgtest-dev libgmock-dev librapidcheck-dev libbenchmark-dev llvm-19-tools  # tests
   clang-19 libclang-rt-19-dev clang-format clang-tidy                      # fuzzers, checks
-  python3 python3-dev python3-venv python3-pip xz-utils git ca-certificates            # scripts
+  chromium                                                                 # looks at reports in tests
+  python3 python3-dev python3-venv python3-pip xz-utils git ca-certificates  # scripts
 )
 if [ "${1:-}" = --list ]; then
   printf '%s\n' "${packages[@]}"

@@ -146,6 +146,19 @@ class Parser {
     entry().groups.push_back(std::move(group));
   }
 
+  OtherCandidate take_tried() {
+    OtherCandidate tried{take_word("a family")};
+    tried.microseconds = take_number<double>();
+    tried.predicted_us = take_number<double>();
+    const std::string effort = take_word("how it was measured");
+    if (effort != kRough && effort != kWhole) fail(fmt::format("expected {} or {}", kRough, kWhole));
+    tried.is_rough = effort == kRough;
+    tried.equal_code = take_number<int64_t>();
+    tried.differs = take_name();
+    tried.reason = take_rest();
+    return tried;
+  }
+
   void take_group_line() {
     if (entry().groups.empty()) fail("expected 'group \"NAME\" FAMILY' before");
     GroupPlan& g = entry().groups.back();
@@ -165,6 +178,8 @@ class Parser {
     } else if (accept("rival") || accept("candidate")) {
       const std::string family = take_word("a family");
       g.other_candidates.push_back({family, take_rest()});
+    } else if (accept("tried")) {
+      g.other_candidates.push_back(take_tried());
     } else {
       fail("unknown line");
     }

@@ -15,6 +15,17 @@ std::string behind(const Layout& layout) {
   return text.empty() ? "" : " " + text;
 }
 
+// Numbers and all where a schedule was built, else the reason why the family has none.
+void print_candidate(std::string& out, const OtherCandidate& r) {
+  const OtherCandidate declined{r.family, r.reason};
+  if (r == declined) {
+    out += fmt::format("  candidate {} {}\n", r.family, escaped(r.reason));
+    return;
+  }
+  out += fmt::format("  tried {} {} {} {} {} {} {}\n", r.family, r.microseconds, r.predicted_us,
+                     r.is_rough ? kRough : kWhole, r.equal_code, quote_string(r.differs), escaped(r.reason));
+}
+
 void print_group(std::string& out, const GroupPlan& g) {
   out += fmt::format("group {} {}{}\n", quote_string(g.name), g.family, g.content.empty() ? "" : " " + g.content);
   if (g.microseconds > 0) out += fmt::format("  time {}\n", g.microseconds);
@@ -23,8 +34,7 @@ void print_group(std::string& out, const GroupPlan& g) {
   for (const auto& [tensor, layout] : g.layouts) out += fmt::format("  layout {}{}\n", tensor, behind(layout));
   std::istringstream schedule(schedule::to_string(g.schedule));
   for (std::string line; std::getline(schedule, line);) out += fmt::format("  do {}\n", escaped(line));
-  for (const OtherCandidate& r : g.other_candidates)
-    out += fmt::format("  candidate {} {}\n", r.family, escaped(r.reason));
+  for (const OtherCandidate& r : g.other_candidates) print_candidate(out, r);
 }
 
 void print_entry(std::string& out, const EntryPlan& entry) {

@@ -17,7 +17,12 @@ namespace tw::plan {
 
 struct OtherCandidate {
   std::string family;
-  std::string reason;
+  std::string reason = {};   // why it cannot be the one: declined, wrong, not measured; empty: it has a time
+  double microseconds = 0;   // measured, as GroupPlan::microseconds; 0: not
+  double predicted_us = 0;   // by the constructor's model; 0: it has none
+  bool is_rough = false;     // far slower, so that measuring it ended early
+  int64_t equal_code = 0;    // how many more candidates became the same code
+  std::string differs = {};  // how its schedule differs from the chosen one; of another family: how it was built
   friend bool operator==(const OtherCandidate&, const OtherCandidate&) = default;
 };
 

@@ -5,7 +5,7 @@
 
 namespace tw::plan {
 
-inline constexpr std::string_view kHeader = "tilewright plan 2", kChosen = "chosen";
+inline constexpr std::string_view kHeader = "tilewright plan 2", kChosen = "chosen", kRough = "rough", kWhole = "whole";
 /// Of plans without layouts of values, machine parameters and contents of groups.
 inline constexpr std::string_view kHeaderOfFirst = "tilewright plan 1";
 

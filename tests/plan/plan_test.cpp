@@ -25,6 +25,8 @@ Plan sample() {
   conv.predicted_us = 1e-3;
   conv.trace = {"first line", "  second\nwith a break"};
   conv.other_candidates = {{"cutlass", "nvcc says:\n  error \\ here\n"}, {"generic", "about 3.1 us measured"}};
+  conv.other_candidates.push_back({"contraction", "", 13.25, 9.5, true, 2, "y.i0 tiled 8 (chosen: 4), \"quoted\"\\"});
+  conv.other_candidates.push_back({"contraction", "wrong: y[3] is\n 4", 0, 9.5, false, 0, ""});
   entry.groups = {conv, {"reshape", std::string(kViewFamily)}};
   EntryPlan other = entry;
   other.name = "other";
@@ -76,6 +78,9 @@ TEST(Plan, WhatIsNoneIsRefusedWithItsLine) {
       {group + "  predicted 1 2\n", "plan line 5", "too much"},
       {group + "  do frobnicate y\n", "plan line 5", "unknown primitive 'frobnicate'"},
       {group + "  do inline y\n  do split\n", "plan line 6", "names no stage"},
+      {group + "  tried rows 1\n", "plan line 5", "a number"},
+      {group + "  tried rows 1 2 fast 0 \"\" \n", "plan line 5", "rough or whole"},
+      {group + "  tried rows 1 2 rough 0 same\n", "plan line 5", "a name in quotes"},
       {group + "  layout x1 turn(1)\n", "plan line 5", "turn"},
       {group + "  layout\n", "plan line 5", "a tensor"},
       {"pass fuse\n", "plan line 4", "expected VARIANT"},

@@ -170,8 +170,27 @@ void name_values(const graph::Graph& graph, const graph::Node& node, GroupReport
     if (in != graph::kAbsent && !graph.value(in).is_constant()) report.reads.push_back(graph.value(in).name);
   }
   for (const graph::Node& inner : node.body->nodes) {
+    report.operators.push_back({inner.name, inner.op});
     for (const graph::ValueId out : inner.outputs) report.computes.push_back(node.body->value(out).name);
   }
+}
+
+std::vector<Flow> flows_of(const graph::Graph& graph) {
+  const std::vector<int> producers = graph.producers();
+  std::vector<Flow> flows;
+  const auto add = [&](graph::ValueId id, int to) {
+    if (id == graph::kAbsent) return;
+    const graph::Value& value = graph.value(id);
+    if (value.is_constant() && value.type.elements() == 1) return;
+    flows.push_back(
+        {producers[static_cast<size_t>(id)], to, value.name, value.type, value.layout, value.is_constant()});
+  };
+  for (size_t g = 0; g < graph.nodes.size(); ++g) {
+    const std::vector<graph::ValueId>& inputs = graph.nodes[g].inputs;
+    for (const graph::ValueId id : std::set<graph::ValueId>(inputs.begin(), inputs.end())) add(id, static_cast<int>(g));
+  }
+  for (const graph::ValueId id : graph.outputs) add(id, -1);
+  return flows;
 }
 
 }  // namespace
@@ -199,8 +218,10 @@ EntryReport explain_entry(const std::vector<uint8_t>& artefact, const Explained&
     const std::map<std::string, std::string> nodes = report.plan.other_candidates.empty()
                                                          ? std::map<std::string, std::string>()
                                                          : graph::to_te(*node.body, all_operators).nodes;
-    for (plan::OtherCandidate& candidate : report.plan.other_candidates)
+    for (plan::OtherCandidate& candidate : report.plan.other_candidates) {
       candidate.reason = graph::in_words_of_graph(candidate.reason, nodes);
+      candidate.differs = graph::in_words_of_graph(candidate.differs, nodes);
+    }
     report.run_us = time_of(report.plan.name, run.steps);
     const int64_t untouched = untouched_bytes(read, node, all_operators);
     if (report.plan.family != plan::kViewFamily) {
@@ -223,6 +244,7 @@ EntryReport explain_entry(const std::vector<uint8_t>& artefact, const Explained&
     if (ns > 0 && peak > 0) report.peak_share = 100 * report.flop / (ns * peak);
     out.groups.push_back(std::move(report));
   }
+  out.flows = flows_of(read.graph);
   out.edges = read.plan.reasons.edges;
   for (const plan::ValueReason& reason : read.plan.reasons.values) {
     const graph::ValueId id = read.graph.find_value(reason.value);

@@ -11,6 +11,11 @@
 
 namespace tw::artefact {
 
+/// A node of the model inside a group.
+struct OperatorReport {
+  std::string name, op;
+};
+
 struct GroupReport {
   plan::GroupPlan plan;     // family, schedule, predicted and measured time, the other candidates with their reasons
   double run_us = 0;        // of the profiled run; 0: there was none
@@ -21,7 +26,8 @@ struct GroupReport {
   /// Q over what peak bandwidth moves in the time, in percent: Q / (t * B_peak) * 100, B_peak of the nearest memory
   /// level that holds Q. Source: Ivanov et al., Data Movement Is All You Need, section IV. 0 without a time.
   double mue = 0;
-  double peak_share = 0;                   // flop over what the FMA peak of the threads does in the time, in percent
+  double peak_share = 0;  // flop over what the FMA peak of the threads does in the time, in percent
+  std::vector<OperatorReport> operators = {};
   std::vector<std::string> reads = {};     // names of its inputs, constants aside
   bool makes_room = false;                 // it writes zeros behind channels for a contraction
   std::vector<std::string> computes = {};  // of its outputs and of what stays inside
@@ -33,11 +39,21 @@ struct ValueReport {
   std::string layout;  // "rows" or a sequence of primitives
 };
 
+/// A value on its way from where it is stored to a group, or out of the model. Constants of one element are code.
+struct Flow {
+  int from = -1, to = -1;  // groups by their place in the order of execution; -1: the caller
+  std::string value;
+  TensorType type;
+  Layout layout;
+  bool is_constant = false;  // then `from` is -1, too
+};
+
 /// Of one entry.
 struct EntryReport {
   std::vector<GroupReport> groups;  // in the order of execution
   std::vector<plan::EdgeReason> edges;
   std::vector<ValueReport> values;
+  std::vector<Flow> flows;
 };
 
 /// Time of the group in us: of the profiled run, else as measured when it was compiled, else as predicted; 0: unknown.

@@ -77,6 +77,7 @@ class Session {
   int threads() const;
   /// What the code is for: "x86-64-v4"; where the artefact has several levels, the one in use.
   std::string target() const;
+  bool is_on_gpu() const { return target().starts_with("sm_"); }
   /// The entry for inputs of these types and shapes; a RuntimeFailure when there is none.
   int find_entry(const std::vector<Array>& inputs) const;
 

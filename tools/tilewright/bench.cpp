@@ -5,45 +5,19 @@
 #include "artefact/artefact_graph.h"
 #include "driver/machine/peak.h"
 #include "support/error.h"
-#include "support/quiet.h"
 #include "support/text.h"
 #include "targets/registry.h"
-#include "tilewright/arrays.h"
-#include "tilewright/inputs.h"
+#include "tilewright/explained.h"
 #include "tilewright/latency.h"
 #include "tilewright/load.h"
+#include "tilewright/values/arrays.h"
+#include "tilewright/values/inputs.h"
 #include "tilewright/verb.h"
 
 namespace tw::cli {
 namespace {
 
 constexpr double kWarnedShare = 0.1;  // of disturbed runs: above it the median is of other programs, too
-
-struct Times {
-  std::vector<double> ms;  // sorted
-  double quiet_share = 1;  // of the runs: in rows that nothing seems to have disturbed; 1 on a GPU, which has its own
-};
-
-Times measure(artefact::Session& session, const VerbOptions& options, bool on_gpu) {
-  const double warm_until = now_seconds() + options.warm_up_ms / 1e3;
-  double last_ms = 0;
-  do last_ms = session.measure_bound(1).front();
-  while (now_seconds() < warm_until);
-  const size_t row = runs_in_a_row(last_ms, on_gpu ? kLongRowMs : kShortRowMs);
-  QuietWatch watch(QuietWatch::Switches::kOfProcess);
-  Times times;
-  size_t quiet = 0;
-  const double until = now_seconds() + options.duration_s;
-  while (now_seconds() < until || times.ms.size() < static_cast<size_t>(options.iterations)) {
-    if (!on_gpu) watch.start();
-    const std::vector<double> more = session.measure_bound(row);
-    if (on_gpu || watch.stop()) quiet += row;
-    times.ms.insert(times.ms.end(), more.begin(), more.end());
-  }
-  times.quiet_share = static_cast<double>(quiet) / static_cast<double>(times.ms.size());
-  std::sort(times.ms.begin(), times.ms.end());
-  return times;
-}
 
 nlohmann::ordered_json statistics(const std::vector<double>& sorted) {
   const double mean = std::accumulate(sorted.begin(), sorted.end(), 0.0) / static_cast<double>(sorted.size());
@@ -58,9 +32,7 @@ nlohmann::ordered_json statistics(const std::vector<double>& sorted) {
           {"n", sorted.size()}};
 }
 
-void print_profile(const GlobalOptions& global, artefact::Session& session) {
-  session.run_bound();
-  std::vector<artefact::StepTime> steps = session.last_profile();
+void print_profile(const GlobalOptions& global, std::vector<artefact::StepTime> steps) {
   double total = 0;
   for (const artefact::StepTime& s : steps) total += s.microseconds;
   std::stable_sort(steps.begin(), steps.end(),
@@ -79,6 +51,10 @@ void report_noise(const GlobalOptions& global, const Times& times) {
       100 * disturbed, percentile(times.ms, 10));
 }
 
+std::string track_of(const artefact::Session& session) {
+  return session.is_on_gpu() ? "stream" : count_text(session.threads(), "thread");
+}
+
 double measure_peak(const artefact::Session& session) {
   return driver::machine::measure_fma_peak(targets::find_target("cpu").info, session.threads());
 }
@@ -88,7 +64,8 @@ int bench(const GlobalOptions& global, const VerbOptions& options) {
   const format::Artefact artefact = parse_artefact(options.model, model.artefact);
   const bool on_gpu = artefact.manifest().kind() == format::TargetKind::kCuda;
   if (on_gpu && options.peak) throw UsageError("--peak is the FMA peak of a CPU; this model is for a GPU");
-  artefact::Session session = open_session(global, model, {options.threads, options.profile, options.level});
+  const bool with_profile = options.profile || !options.trace_out.empty();
+  artefact::Session session = open_session(global, model, {options.threads, with_profile, options.level});
   InputOptions inputs = options.inputs;
   if (inputs.random.empty()) inputs.random = "seed=0";
   session.bind(gather_inputs(inputs, session));
@@ -99,7 +76,7 @@ int bench(const GlobalOptions& global, const VerbOptions& options) {
                   on_gpu ? "the GPU's memory, times between events on its stream" : "host memory"));
   if (const std::string entry = bound_entry_text(session); !entry.empty()) say(global, entry);
   const double peak_before = options.peak ? measure_peak(session) : 0;
-  const Times times = measure(session, options, on_gpu);
+  const Times times = measure_latency(session, options);
   const nlohmann::ordered_json latency = statistics(times.ms);
   nlohmann::ordered_json rate;
   const size_t entry = artefact::manifest_entry(artefact.manifest(), session.target(), session.bound_entry());
@@ -135,7 +112,11 @@ int bench(const GlobalOptions& global, const VerbOptions& options) {
     say(global, line);
   }
   report_noise(global, times);
-  if (options.profile) print_profile(global, session);
+  if (!with_profile) return kOk;
+  session.run_bound();
+  const std::vector<artefact::StepTime> steps = session.last_profile();
+  if (options.profile) print_profile(global, steps);
+  if (!options.trace_out.empty()) write_trace(options, steps, track_of(session));
   return kOk;
 }
 

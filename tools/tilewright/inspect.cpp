@@ -1,8 +1,10 @@
 // tilewright inspect FILE: what is in an ONNX model, an artefact or a plan. Needs no device.
 #include <set>
 
+#include "artefact/sketch.h"
 #include "frontend/onnx/import.h"
 #include "plan/plan.h"
+#include "runtime/format/atomic_file.h"
 #include "runtime/format/container.h"
 #include "runtime/format/problem.h"
 #include "support/error.h"
@@ -46,6 +48,11 @@ int inspect_artefact(const GlobalOptions& global, const VerbOptions& options, co
       throw UsageError("there is no section '{}'{}", options.section, suggestion_or_all(options.section, names));
     print_output({reinterpret_cast<const char*>(section.data()), section.size()});
     return kOk;
+  }
+  if (!options.groups_out.empty()) {
+    keep_input(options.model, options.groups_out);
+    format::write_file_atomically(options.groups_out, format::bytes_of(artefact::groups_as_onnx(bytes)));
+    print_error("tilewright: wrote {}; Netron shows its groups\n", options.groups_out);
   }
   const format::Manifest& m = artefact.manifest();
   if (global.json) {
@@ -116,6 +123,9 @@ int inspect_model(const GlobalOptions& global, const VerbOptions& options) {
 }
 
 int inspect(const GlobalOptions& global, const VerbOptions& options) {
+  if (!options.groups_out.empty() && !options.model.ends_with(".tw"))
+    throw UsageError("--onnx '{}': only artefacts (.tw) have groups; compile '{}' first", options.groups_out,
+                     options.model);
   const std::vector<uint8_t> bytes = read_file(options.model);
   if (is_artefact(options.model)) return inspect_artefact(global, options, bytes);
   const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());

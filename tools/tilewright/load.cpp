@@ -43,6 +43,9 @@ LoadedModel load_model(const GlobalOptions& global, const VerbOptions& given) {
   }
   const driver::Compiled compiled = driver::compile_imported(loaded.sources, options);
   loaded.artefact = driver::artefact_bytes(compiled);
+  loaded.times = compiled.times;
+  if (compiled.profiling.candidates > 0)
+    loaded.times.push_back({"measure", "candidates", static_cast<int64_t>(compiled.profiling.seconds * 1e9)});
   if (key) cache.store(*key, loaded.artefact, compiled);
   return loaded;
 }

@@ -11,6 +11,7 @@ struct LoadedModel {
   std::string name;  // as it was given
   std::vector<uint8_t> artefact;
   std::vector<frontend::ImportResult> sources;  // one for each entry; none for a model that is an artefact
+  std::vector<driver::PassTime> times = {};     // of the compilation, measuring last; none where there was none
 };
 
 /// Reads an artefact, compiles anything else.

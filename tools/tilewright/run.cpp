@@ -7,9 +7,9 @@
 #include "support/join.h"
 #include "support/option_value.h"
 #include "support/text.h"
-#include "tilewright/arrays.h"
-#include "tilewright/inputs.h"
 #include "tilewright/load.h"
+#include "tilewright/values/arrays.h"
+#include "tilewright/values/inputs.h"
 #include "tilewright/verb.h"
 
 namespace tw::cli {

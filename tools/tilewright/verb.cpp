@@ -10,11 +10,11 @@
 #include "driver/option_table.h"
 #include "support/error.h"
 #include "support/join.h"
-#include "tilewright/arrays.h"
 #include "tilewright/config.h"
 #include "tilewright/help.h"
 #include "tilewright/option_table.h"
 #include "tilewright/terminal.h"
+#include "tilewright/values/arrays.h"
 
 namespace tw::cli {
 namespace {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "driver/options.h"
-#include "tilewright/inputs.h"
+#include "tilewright/values/inputs.h"
 
 namespace tw::cli {
 
@@ -37,6 +37,14 @@ struct VerbOptions {
   bool no_run = false;
   bool why = false;
 
+  // bench, report
+  std::string trace_out;
+
+  // report
+  std::string page;      // HTML to write
+  std::string compared;  // another artefact
+  std::string peer;      // "onnxruntime", FILE.json
+
   // refit
   std::vector<std::string> weights;  // FILE.safetensors, MODEL.onnx
   std::string refitted;
@@ -50,6 +58,7 @@ struct VerbOptions {
   int64_t first_layers = 3;
 
   std::string section;     // inspect
+  std::string groups_out;  // inspect: ONNX model to write
   bool remeasure = false;  // doctor
   int64_t max_bytes = 0;   // cache prune
 

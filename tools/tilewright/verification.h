@@ -1,7 +1,7 @@
 // Checking a model against the reference, for the verbs that do it.
 #pragma once
-#include "tilewright/inputs.h"
 #include "tilewright/load.h"
+#include "tilewright/values/inputs.h"
 
 namespace tw::cli {
 

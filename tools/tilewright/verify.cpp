@@ -9,10 +9,10 @@
 #include "support/error.h"
 #include "support/join.h"
 #include "support/text.h"
-#include "tilewright/arrays.h"
-#include "tilewright/inputs.h"
 #include "tilewright/load.h"
 #include "tilewright/progress.h"
+#include "tilewright/values/arrays.h"
+#include "tilewright/values/inputs.h"
 #include "tilewright/verb.h"
 #include "tilewright/verification.h"
 

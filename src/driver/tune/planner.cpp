@@ -4,19 +4,60 @@
 #include <cmath>
 #include <utility>
 
+#include "schedule/difference.h"
 #include "support/error.h"
 
 namespace tw::driver {
 namespace {
 
-// Why a candidate that has no better one behind it is not the one: its time, or its fault.
-std::string why_not(const plan::GroupPlan& candidate, const measure::Measured& m) {
-  const std::string predicted =
-      candidate.predicted_us > 0 ? fmt::format(", {:.1f} us predicted", candidate.predicted_us) : "";
-  const std::string_view about = m.effort == measure::Effort::kDropped ? "about " : "";
-  if (m.outcome == measure::Outcome::kMeasured)
-    return fmt::format("{}{:.1f} us measured{}", about, m.timing.best_decile_ns * 1e-3, predicted);
-  return fmt::format("{}: {}{}", measure::outcome_name(m.outcome), m.reason, predicted);
+// Whole ns: a time that the database gave back may differ in its last digit.
+double whole_ns_in_us(double ns) { return std::round(ns) * 1e-3; }
+
+// Why a candidate without a time is not the one.
+std::string fault_of(const measure::Measured& m) {
+  if (m.outcome == measure::Outcome::kMeasured) return "";
+  const bool is_open = m.outcome == measure::Outcome::kNotMeasured;
+  const std::string_view name = is_open ? "not measured" : measure::outcome_name(m.outcome);
+  return m.reason.empty() ? std::string(name) : fmt::format("{}: {}", name, m.reason);
+}
+
+plan::OtherCandidate in_plan(const plan::GroupPlan& candidate, const measure::Measured& m) {
+  plan::OtherCandidate other{.family = candidate.family, .reason = fault_of(m)};
+  if (other.reason.empty()) other.microseconds = whole_ns_in_us(m.timing.best_decile_ns);
+  other.predicted_us = candidate.predicted_us;
+  other.is_rough = m.effort == measure::Effort::kDropped;
+  return other;
+}
+
+// Candidates whose programs are equal are run once: they have one and the same time.
+bool is_one_run(const measure::Measured& a, const measure::Measured& b) {
+  return a.outcome == measure::Outcome::kMeasured && b.outcome == a.outcome &&
+         a.timing.best_decile_ns == b.timing.best_decile_ns && a.timing.median_ns == b.timing.median_ns &&
+         a.timing.samples == b.timing.samples;
+}
+
+// All candidates but the one at `best` (none: -1) and those that became the same code as another one.
+std::vector<plan::OtherCandidate> others_of(const std::vector<plan::GroupPlan>& candidates, const TuneResult& result) {
+  std::vector<plan::OtherCandidate> others;
+  std::vector<size_t> told;  // of each of them, the candidate
+  for (size_t c = 0; c < candidates.size(); ++c) {
+    const measure::Measured& m = result.measured[c];
+    if (result.best >= 0 && is_one_run(m, result.measured[static_cast<size_t>(result.best)])) continue;
+    const auto same = std::ranges::find_if(told, [&](size_t t) { return is_one_run(m, result.measured[t]); });
+    if (same != told.end()) {
+      ++others[static_cast<size_t>(same - told.begin())].equal_code;
+      continue;
+    }
+    told.push_back(c);
+    others.push_back(in_plan(candidates[c], m));
+    if (result.best < 0) continue;
+    const plan::GroupPlan& best = candidates[static_cast<size_t>(result.best)];
+    others.back().differs = candidates[c].family == best.family
+                                ? schedule::difference_in_words(candidates[c].schedule, best.schedule)
+                            : candidates[c].trace.empty() ? ""
+                                                          : candidates[c].trace.front();
+  }
+  return others;
 }
 
 }  // namespace
@@ -100,10 +141,7 @@ void Planner::settle(Task& task, const TuneResult& result) {
   std::vector<plan::GroupPlan>& candidates = task.tune.candidates;
   const bool measured = !result.measured.empty();
   const auto best = static_cast<size_t>(result.best);
-  for (size_t c = 0; measured && c < candidates.size(); ++c) {
-    if (result.best < 0 || c != best)
-      task.declined.push_back({candidates[c].family, why_not(candidates[c], result.measured[c])});
-  }
+  if (measured) std::ranges::move(others_of(candidates, result), std::back_inserter(task.declined));
   if (result.best < 0 && task.next_family < target_.owners()) {
     construct(task);  // the family behind takes its place
     return;
@@ -115,11 +153,10 @@ void Planner::settle(Task& task, const TuneResult& result) {
   if (result.best < 0) {
     const measure::Measured& m = result.measured.front();
     throw InternalError("group {}: no candidate of its last family, {}, may be used; the first one: {}", task.tune.name,
-                        candidates.front().family, why_not(candidates.front(), m));
+                        candidates.front().family, fault_of(m));
   }
   task.plan = candidates[best];
-  // Whole ns: a time that the database gave back may differ in its last digit.
-  if (measured) task.plan.microseconds = std::round(result.measured[best].timing.best_decile_ns) * 1e-3;
+  if (measured) task.plan.microseconds = whole_ns_in_us(result.measured[best].timing.best_decile_ns);
   task.plan.other_candidates = std::move(task.declined);
   task.decided = true;
 }

@@ -8,9 +8,9 @@
 #include "driver/entry_passes.h"
 #include "ops/list.h"
 #include "support/join.h"
-#include "tilewright/inputs.h"
 #include "tilewright/interrupt.h"
 #include "tilewright/latency.h"
+#include "tilewright/values/inputs.h"
 
 namespace tw::cli {
 namespace {

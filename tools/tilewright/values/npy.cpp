@@ -5,8 +5,8 @@
 
 #include "runtime/format/atomic_file.h"
 #include "support/error.h"
-#include "tilewright/arrays.h"
 #include "tilewright/command.h"
+#include "tilewright/values/arrays.h"
 
 namespace tw::cli {
 namespace {

@@ -1,4 +1,4 @@
-#include "tilewright/arrays.h"
+#include "tilewright/values/arrays.h"
 
 #include <zip.h>
 

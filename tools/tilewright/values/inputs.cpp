@@ -1,4 +1,4 @@
-#include "tilewright/inputs.h"
+#include "tilewright/values/inputs.h"
 
 #include <algorithm>
 #include <charconv>
@@ -11,7 +11,7 @@
 #include "support/error.h"
 #include "support/join.h"
 #include "support/text.h"
-#include "tilewright/arrays.h"
+#include "tilewright/values/arrays.h"
 
 namespace tw::cli {
 namespace {

@@ -1,0 +1,32 @@
+// Texts of a report: names that others chose made safe for HTML, SVG and JSON in scripts, and numbers with their units.
+#pragma once
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace tw::artefact::report {
+
+/// `text` for HTML and SVG, between tags and in quoted attributes: `<`, `>`, `&` and both quotes as entities; control
+/// characters and bytes that are not UTF-8 as U+FFFD.
+std::string escaped(std::string_view text);
+/// escaped() in an element that keeps the direction of its letters to itself.
+std::string isolated(std::string_view text);
+/// At most `most` characters (code points), at least 8: the middle gives way to an ellipsis.
+std::string shortened(std::string_view text, size_t most);
+/// A JSON document for a script element: nothing in it ends the element or begins a comment.
+std::string for_script(std::string_view json);
+
+/// "12.3 us", "2.53 ms", "1.2 s"; "unknown" for 0.
+std::string time_text(double us);
+/// Decimal units: "512 bytes", "1.6 MB".
+std::string bytes_text(double bytes);
+/// "12 FLOP", "231 MFLOP".
+std::string flop_text(double flop);
+/// "48.6 %"; 100 is a whole.
+std::string percent_text(double percent);
+/// Three significant digits.
+std::string number_text(double value);
+/// "1 group", "57 groups".
+std::string count_text(int64_t count, std::string_view noun);
+
+}  // namespace tw::artefact::report

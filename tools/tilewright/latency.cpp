@@ -9,16 +9,12 @@ namespace tw::cli {
 namespace {
 
 constexpr size_t kMaxRow = 100;
-// Time of runs that are measured in a row. Long: beside what begins and ends a row, on a GPU copies from and to the
-// host. Short: beside the time between two disturbances.
-constexpr double kLongRowMs = 50, kShortRowMs = 4;
 
-// How many runs of this length fit such a row, at least 1.
+}  // namespace
+
 size_t runs_in_a_row(double run_ms, double row_ms) {
   return std::clamp(static_cast<size_t>(row_ms / std::max(run_ms, row_ms / kMaxRow)), size_t{1}, kMaxRow);
 }
-
-}  // namespace
 
 Times measure_latency(artefact::Session& session, const VerbOptions& options) {
   const bool on_gpu = session.is_on_gpu();

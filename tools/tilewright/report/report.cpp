@@ -175,8 +175,9 @@ int report(const GlobalOptions& global, const VerbOptions& options) {
   format::write_file_atomically(page, format::bytes_of(html));
   if (!options.trace_out.empty())
     write_trace(options, about.run.steps, report.on_gpu ? "stream" : count_text(report.threads, "thread"));
-  say(global, fmt::format("{}: {} groups, {:.0f} KB; open it in a browser", page, report.explained.groups.size(),
-                          static_cast<double>(html.size()) / 1e3));
+  say(global,
+      fmt::format("{}: {}, {}; open it in a browser", page, count_text(std::ssize(report.explained.groups), "group"),
+                  size_text(static_cast<double>(html.size()))));
   if (global.json)
     print_json("tilewright.report.v1", {{"output", page},
                                         {"bytes", html.size()},

@@ -18,7 +18,7 @@ cp -r "$source_dir/examples" "$work/try/"
 python=${TW_PYTHON:-$source_dir/.venv/bin/python}
 "$python" "$source_dir/scripts/make_models.py" "$work/try" --only mlp
 cat >"$work/try/try.sh" <<'TRY'
-set -eu
+set -euo pipefail
 cd /try
 apt-get install -y --no-install-recommends ./*.deb >/dev/null
 tilewright compile mlp.onnx -o mlp.tw
@@ -32,6 +32,6 @@ gcc examples/compile_c/*.c $(pkg-config --cflags --libs tilewright-compiler) -o 
 ./compile_cpp mlp.onnx
 TRY
 mmdebstrap --variant=apt --include=gcc,g++,libc6-dev,pkgconf --format=null --quiet \
-  --customize-hook="copy-in $work/try /" --customize-hook='chroot "$1" sh /try/try.sh' bookworm /dev/null
+  --customize-hook="copy-in $work/try /" --customize-hook='chroot "$1" bash /try/try.sh' bookworm /dev/null
 ls -l "$build"/packages/*.deb | awk '{ printf "%8.1f MB  %s\n", $5 / 1e6, $NF }'
 echo "packages: installed and used in a clean root"

@@ -85,7 +85,7 @@ run_python_tests() {
     tail -n 40 "$logs/python-package.log"
     return
   fi
-  read -r p f n < <(tail -n 1 "$logs/python-package.log" | tr -cd '0-9 ')
+  read -r p f n < <(tail -n 1 "$logs/python-package.log" | tr -cd '0-9 \n')
   passed=$((passed + p)) failed=$((failed + f)) not_run=$((not_run + n))
   say "python-package: $p passed, $f failed, $n not run"
   [ "$f" = 0 ] || grep -E '^(FAILED|ERROR)|error:' "$logs/python-package.log" || true

@@ -12,9 +12,11 @@
 #include <cstdint>
 #include <exception>
 #include <functional>
+#include <locale>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <sstream>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -166,11 +168,19 @@ inline void set_entry(const Options& options, std::size_t index, const InputShap
     check(api().options_set_dimension(options.get(), index, name.c_str(), value));
 }
 
+// Whatever the program's locale is.
+inline std::string to_text(double number) {
+  std::ostringstream text;
+  text.imbue(std::locale::classic());
+  text << number;
+  return text.str();
+}
+
 inline Options to_options(const CompileOptions& given) {
   Options options = make_options();
   set(options, "target", given.target);
   set(options, "dtype", given.dtype);
-  if (given.budget_seconds != 0) set(options, "budget", std::to_string(given.budget_seconds));
+  if (given.budget_seconds != 0) set(options, "budget", to_text(given.budget_seconds));
   if (given.entries.empty()) throw Error(ErrorKind::kUsage, "CompileOptions::entries is empty: nothing to compile");
   for (std::size_t i = 0; i < given.entries.size(); ++i) set_entry(options, i, given.entries[i]);
   for (const auto& [name, tensor] : given.constants)

@@ -30,15 +30,15 @@ struct Step {
 /// signals, and call back without taking turns.
 class Job {
  public:
-  using Call = std::function<TwCompilerStatus*(const TwCompileCallbacks&)>;
+  using Call = std::function<TwCompilerStatus*(const TwCompileCallbacks&, TwCompilation**)>;
 
   Job(Call call, nb::callable progress) : call_(std::move(call)), progress_(std::move(progress)) {}
 
-  void run() {
+  std::unique_ptr<Compilation> run() {
     std::thread worker([this] {
       const TwCompileCallbacks callbacks{sizeof(TwCompileCallbacks), this, &Job::on_progress, &Job::asks_stop,
                                          &Job::asks_cancel};
-      TwCompilerStatus* const status = call_(callbacks);
+      TwCompilerStatus* const status = call_(callbacks, &compilation_);
       const std::lock_guard<std::mutex> lock(mutex_);
       status_ = status;
       done_ = true;
@@ -52,9 +52,11 @@ class Job {
     }
     if (failure_.has_value()) {
       compiler_api().status_free(status_);
+      compiler_api().compilation_free(compilation_);  // the call may have ended well all the same
       throw std::move(*failure_);
     }
     check(status_);
+    return std::make_unique<Compilation>(compilation_);
   }
 
  private:
@@ -103,6 +105,7 @@ class Job {
   std::optional<Step> latest_;
   bool done_ = false;
   TwCompilerStatus* status_ = nullptr;
+  TwCompilation* compilation_ = nullptr;
   std::atomic<bool> stop_ = false, cancel_ = false;
   bool is_measuring_ = false;
   std::optional<nb::python_error> failure_;
@@ -180,28 +183,24 @@ std::vector<std::string> target_names() {
 
 std::unique_ptr<Compilation> compile_file(const std::string& path, const CompileOptions& options,
                                           const nb::callable& progress) {
-  TwCompilation* compilation = nullptr;
-  Job(
-      [&](const TwCompileCallbacks& callbacks) {
-        return compiler_api().compile_file(path.c_str(), options.handle(), &callbacks, &compilation);
-      },
-      progress)
+  return Job(
+             [&](const TwCompileCallbacks& callbacks, TwCompilation** compilation) {
+               return compiler_api().compile_file(path.c_str(), options.handle(), &callbacks, compilation);
+             },
+             progress)
       .run();
-  return std::make_unique<Compilation>(compilation);
 }
 
 std::unique_ptr<Compilation> compile_bytes(nb::handle model, const std::string& data_directory,
                                            const CompileOptions& options, const nb::callable& progress) {
   const Array bytes(model, "the model's bytes", Access::kRead);
-  TwCompilation* compilation = nullptr;
-  Job(
-      [&](const TwCompileCallbacks& callbacks) {
-        return compiler_api().compile_bytes(bytes.tensor().data, bytes_of(bytes.tensor()), data_directory.c_str(),
-                                            options.handle(), &callbacks, &compilation);
-      },
-      progress)
+  return Job(
+             [&](const TwCompileCallbacks& callbacks, TwCompilation** compilation) {
+               return compiler_api().compile_bytes(bytes.tensor().data, bytes_of(bytes.tensor()),
+                                                   data_directory.c_str(), options.handle(), &callbacks, compilation);
+             },
+             progress)
       .run();
-  return std::make_unique<Compilation>(compilation);
 }
 
 std::unique_ptr<Compilation> refit(nb::handle artefact, const nb::dict& weights, const nb::callable& progress) {
@@ -214,15 +213,13 @@ std::unique_ptr<Compilation> refit(nb::handle artefact, const nb::dict& weights,
   }
   std::vector<TwNamedTensor> tensors;
   for (size_t i = 0; i < names.size(); ++i) tensors.push_back({names[i].c_str(), arrays[i].tensor()});
-  TwCompilation* compilation = nullptr;
-  Job(
-      [&](const TwCompileCallbacks& callbacks) {
-        return compiler_api().refit(bytes.tensor().data, bytes_of(bytes.tensor()), tensors.data(), tensors.size(),
-                                    &callbacks, &compilation);
-      },
-      progress)
+  return Job(
+             [&](const TwCompileCallbacks& callbacks, TwCompilation** compilation) {
+               return compiler_api().refit(bytes.tensor().data, bytes_of(bytes.tensor()), tensors.data(),
+                                           tensors.size(), &callbacks, compilation);
+             },
+             progress)
       .run();
-  return std::make_unique<Compilation>(compilation);
 }
 
 }  // namespace tw::python

@@ -4,7 +4,8 @@
         y = torch.compile(module, backend="tilewright")(x)
 
 Parameters and buffers become constants of the compiled model, so that they are packed once; when one of them is
-replaced or changed in place, the next call compiles anew. options={"fallback": False} raises where otherwise torch runs
+replaced or changed in place, the next call compiles anew. Changes that torch does not count are not seen: through
+`.data`, and of tensors made under inference_mode. options={"fallback": False} raises where otherwise torch runs
 the graph and a FallbackWarning says why; all other options are those of tilewright.compile.
 """
 from __future__ import annotations
@@ -62,6 +63,24 @@ class _Frozen(torch.nn.Module):
         return self._graph(*args)
 
 
+class _Compiled:
+    """Models of one state of the constants, by the shapes of the other arguments."""
+
+    def __init__(self, constants: Sequence[Any]) -> None:
+        self._constants = list(constants)  # held, so that no other tensor gets their place
+        self._states = [self._state(tensor) for tensor in constants]
+        self.models: dict[Any, Model | None] = {}
+
+    @staticmethod
+    def _state(tensor: torch.Tensor) -> tuple[int, int]:
+        return tensor.data_ptr(), 0 if tensor.is_inference() else tensor._version
+
+    def holds(self, constants: Sequence[Any]) -> bool:
+        return len(constants) == len(self._constants) and all(
+            old is new and state == self._state(new)
+            for old, new, state in zip(self._constants, constants, self._states))
+
+
 class _Graph:
     """What torch calls in the place of the captured graph."""
 
@@ -71,24 +90,24 @@ class _Graph:
         self._may_fall_back = bool(options.get("fallback", True))
         placeholders = [node for node in graph.graph.nodes if node.op == "placeholder"]
         self._constants = [i for i, node in enumerate(placeholders) if _is_constant(node, examples[i])]
-        self._models: dict[Any, Model | None] = {}
-        self._state: tuple[Any, ...] = ()
+        self._frozen: _Compiled = _Compiled([])
         self._lock = threading.Lock()
         self._has_warned = False
 
     def __call__(self, *args: Any) -> Any:
         if torch.is_grad_enabled() and any(isinstance(arg, torch.Tensor) and arg.requires_grad for arg in args):
             return self._fallback(args, "gradients are enabled: call it under torch.inference_mode() or no_grad()")
-        state = tuple((id(args[i]), args[i]._version if not args[i].is_inference() else 0) for i in self._constants)
+        constants = [args[i] for i in self._constants]
         key = tuple(tuple(arg.shape) if isinstance(arg, torch.Tensor) else arg for arg in args)
-        if state != self._state or key not in self._models:
+        frozen = self._frozen
+        if not frozen.holds(constants) or key not in frozen.models:
             with self._lock:
-                if state != self._state:
-                    self._models.clear()
-                    self._state = state
-                if key not in self._models:
-                    self._models[key] = self._compiled(args)
-        model = self._models[key]
+                frozen = self._frozen
+                if not frozen.holds(constants):
+                    frozen = self._frozen = _Compiled(constants)
+                if key not in frozen.models:
+                    frozen.models[key] = self._compiled(args)
+        model = frozen.models[key]
         if model is None:
             return self._graph(*args)
         tensors = [args[i].contiguous() for i in self._open(args)]

@@ -20,6 +20,20 @@ Expr product_of(const Expr& number, double factor) {
 
 }  // namespace
 
+namespace {
+
+// -2^k near `number` where that is as low as what a mask leaves. A product of it is exact then: what subtracts one such
+// product from another leaves 0, not its rounding, which would be a large number.
+Expr as_power_of_two(const Expr& number) {
+  constexpr double kLow = -65536;
+  constexpr int kMostExponent = 127;  // of f32
+  if (number->number > kLow || std::isinf(number->number)) return number;
+  const int exponent = std::min(kMostExponent, static_cast<int>(std::lround(std::log2(-number->number))));
+  return float_imm(-std::ldexp(1.0, exponent), number.type());
+}
+
+}  // namespace
+
 double common_factor(const Expr& e) {
   if (e.op() == Op::kMul) {
     const Expr& number = e.arg(constant(e.arg(0)) ? 0 : 1);
@@ -32,7 +46,7 @@ double common_factor(const Expr& e) {
 }
 
 Expr without_factor(const Expr& e, double factor) {
-  if (constant(e)) return product_of(e, 1 / factor);
+  if (constant(e)) return as_power_of_two(product_of(e, 1 / factor));
   if (e.op() == Op::kMul) return e.arg(constant(e.arg(0)) ? 1 : 0);
   return select(e.arg(0), without_factor(e.arg(1), factor), without_factor(e.arg(2), factor));
 }

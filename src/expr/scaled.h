@@ -12,7 +12,8 @@ Expr scaled(const Expr& e, double factor);
 /// there is none.
 double common_factor(const Expr& e);
 
-/// `e` / `factor`, its common factor: what it multiplies as it is. Constants stay finite.
+/// `e` / `factor`, its common factor: what it multiplies as it is. Constants stay finite; those of -65536 or less,
+/// which masks leave, become the next power of two.
 Expr without_factor(const Expr& e, double factor);
 
 }  // namespace tw

@@ -104,12 +104,18 @@ class OnlinePass {
     whole_.push_back(elements->name());
   }
 
-  // exp of how far `e` is above `maximum`.
+  // exp of how far element `e` is above `maximum`.
   Expr power(const Expr& e, const Expr& maximum) const {
-    if (unit_ == 0) return tw::call("exp", {e - maximum});
+    if (unit_ == 0 || unit_ == 1) return factor(e, maximum);
     const Expr unit = imm(e.type(), unit_), none = imm(e.type(), 0);
-    const Expr above = unit_ == 1 ? e - maximum : fma(e, unit, none - maximum * unit);
-    return tw::call("exp", {above * imm(e.type(), std::numbers::ln2)});
+    return tw::call("exp", {fma(e, unit, none - maximum * unit) * imm(e.type(), std::numbers::ln2)});
+  }
+  // The same of a maximum: exactly 1 for equal ones.
+  Expr factor(const Expr& before, const Expr& maximum) const {
+    const Expr above = before - maximum;
+    if (unit_ == 0) return tw::call("exp", {above});
+    const Expr units = unit_ == 1 ? above : above * imm(above.type(), unit_);
+    return tw::call("exp", {units * imm(above.type(), std::numbers::ln2)});
   }
   bool depends_on_max(const Compute& c) const { return depends_on(program_, c, max_.name()); }
   bool is_sum(const std::string& tensor) const {
@@ -320,7 +326,7 @@ class OnlinePass {
     const auto side = [&](char letter, size_t k) { return var(fmt::format("{}{}", letter, k), type()); };
     const Expr max = tw::max(side('a', sums.size() - 1), side('b', sums.size() - 1));
     const auto scaled = [&](char letter, size_t k) {
-      return side(letter, k) * power(side(letter, sums.size() - 1), finite(max));
+      return side(letter, k) * factor(side(letter, sums.size() - 1), finite(max));
     };
     for (size_t k = 0; k < sums.size(); ++k) {
       const bool is_max = k + 1 == sums.size();

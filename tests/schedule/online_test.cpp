@@ -179,6 +179,39 @@ TEST(Carry, ElementsThatAreMinusInfinity) {
   expect_same(p, carried(a, 8, 4, 2), inputs);
 }
 
+// Masks by a number as low as can be beside a scale: a row, or a block of it, of which nothing is left has exponentials
+// of 0, each 1, not of what rounding leaves of such a number.
+TEST(Carry, LowMasksBesideAScale) {
+  for (const int keys : {40, 32})  // of 32 the last row sees none
+    for (const char* low : {"-1e+30", "-3.4028235e+38", "-65504", "-inf"}) {
+      for (const char* scale : {"0.125", "0.17677669", "0.088388346", "0.0625"}) {
+        const te::Program p = te::parse_program(fmt::format(R"(te masked
+input q: f16[7, 4]
+input k: f16[{2}, 4]
+input v: f16[{2}, 8]
+s: f32[7, {2}] = sum(r0 in 4) over (i0, i1) of (cast<f32>(q[i0, r0]) * cast<f32>(k[i1, r0]))
+x: f32[7, {2}] (i0, i1) = select((((i0 * 6) <= i1) && (i1 < ((i0 * 6) + 9))), (s[i0, i1] * {1}:f32), {0}:f32)
+most: f32[7] = max(r0 in {2}) over (i0) of x[i0, r0]
+e: f32[7, {2}] (i0, i1) = exp((x[i0, i1] - most[i0]))
+sum: f32[7] = sum(r0 in {2}) over (i0) of e[i0, r0]
+w: f16[7, {2}] (i0, i1) = cast<f16>((e[i0, i1] / sum[i0]))
+out: f32[7, 8] = sum(r0 in {2}) over (i0, i1) of (cast<f32>(w[i0, r0]) * cast<f32>(v[r0, i1]))
+output out
+)",
+                                                            low, scale, keys));
+        Schedule s = Schedule().online("most", 8, 1, 1).split("out", "i0", {1});
+        s.compute_at("out.row", "out", "i0.0", loop::Scope::kStack);
+        s.reorder("out.row", {"i0", "r0", "i1", "i2", "i3"});
+        for (const char* part : {"out.block", "sum.block", "most.exp", "most.block"})
+          s.compute_at(part, "out.row", "r0", loop::Scope::kStack);
+        SCOPED_TRACE(fmt::format("{} beside {}, {} keys", low, scale, keys));
+        te::ValueMap inputs = testing::whole_inputs(p);
+        expect_same(p, s, inputs, 2e-2);
+        expect_same(p, s.carry("out.row"), inputs, 2e-2);
+      }
+    }
+}
+
 TEST(Carry, SaysWhatItCannotCarry) {
   const te::Program p = attention({1, 1, 5, 16, 4, 8, false});
   EXPECT_EQ(refused_for(p, Schedule().carry("sum")), "carry: sum is no reduction over a tuple by one axis");

@@ -1,10 +1,11 @@
 #include "driver/code/cubins.h"
 
+#include <semaphore.h>
+
 #include <algorithm>
 #include <atomic>
 #include <filesystem>
 #include <mutex>
-#include <semaphore>
 
 #include "runtime/format/atomic_file.h"
 #include "support/error.h"
@@ -35,8 +36,13 @@ constexpr size_t kHashDigits = 64;  // ahead of the cubin in its file: its conte
 /// Workers that live as long as the compilation; each serves one thread at a time.
 class Cubins::Pool {
  public:
-  explicit Pool(const CubinOptions& options)
-      : options_(options), seats_(options.processes > 0 ? options.processes : processes_that_fit(kBytesOfProcess)) {}
+  explicit Pool(const CubinOptions& options) : options_(options) {
+    const int64_t seats = options.processes > 0 ? options.processes : processes_that_fit(kBytesOfProcess);
+    sem_init(&seats_, 0, static_cast<unsigned>(seats));
+  }
+  Pool(const Pool&) = delete;
+  Pool& operator=(const Pool&) = delete;
+  ~Pool() { sem_destroy(&seats_); }
 
   CubinReply compile(const std::string& source, const std::string& architecture) {
     if (options_.worker.empty()) return compile_here(source, architecture);
@@ -67,7 +73,8 @@ class Cubins::Pool {
   /// The right to have a worker, with an idle one if there is any.
   struct Seat {
     explicit Seat(Pool& from) : pool(from) {
-      pool.seats_.acquire();
+      while (sem_wait(&pool.seats_) != 0) {  // a signal came
+      }
       const std::lock_guard lock(pool.mutex_);
       if (pool.idle_.empty()) return;
       worker = std::move(pool.idle_.back());
@@ -80,7 +87,7 @@ class Cubins::Pool {
         const std::lock_guard lock(pool.mutex_);
         if (worker) pool.idle_.push_back(*std::move(worker));
       }
-      pool.seats_.release();
+      sem_post(&pool.seats_);
     }
     Pool& pool;
     std::optional<CubinWorker> worker;
@@ -95,7 +102,7 @@ class Cubins::Pool {
   }
 
   const CubinOptions& options_;
-  std::counting_semaphore<> seats_;
+  sem_t seats_;  // of the C library: that of libstdc++ 12 may sleep on though a seat is free (its defect 104928)
   std::mutex mutex_;
   std::atomic<bool> told_of_disk_ = false;
   std::vector<CubinWorker> idle_;

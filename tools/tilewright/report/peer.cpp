@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <cerrno>
 
 #include "support/child_process.h"
 #include "tilewright/command.h"
@@ -62,7 +63,7 @@ std::string listen(const ChildProcess& child, double seconds) {
     pollfd wait{child.channel(), POLLIN, 0};
     if (poll(&wait, 1, 100) <= 0) continue;
     const ssize_t count = read(child.channel(), part.data(), part.size());
-    if (count == 0) break;
+    if (count == 0 || (count < 0 && errno != EINTR)) break;
     if (count > 0) text.append(part.data(), static_cast<size_t>(count));
   }
   return text;
@@ -106,6 +107,9 @@ Result<Peer> read_peer(const std::string& file) {
   const std::vector<uint8_t> bytes = read_file(file);
   const nlohmann::json document = nlohmann::json::parse(bytes, nullptr, false);
   try {
+    if (document.at("latency_ms").at("p10").get<double>() <= 0)
+      throw UsageError("--peer '{}': the latency p10 is {}, expected more than 0", file,
+                       document["latency_ms"]["p10"].get<double>());
     std::string name = document.at(document.contains("engine") ? "engine" : "model").get<std::string>();
     return Peer{std::move(name), latency_of(document), fmt::format("From {}: measured at another time.", file)};
   } catch (const nlohmann::json::exception&) {

@@ -200,7 +200,7 @@ TEST(Interpreter, AccessesOutsideABufferAreErrors) {
   EXPECT_CONTAINS(failing("Y[-1] = 0:f32"), "index [-1] is outside Y[2]");
   EXPECT_CONTAINS(failing("Y[0] = reduce_add(X[ramp(0, 1, 4)])"), "index [3] is outside X[3]");
   EXPECT_CONTAINS(failing("Y[0] = X[3] if false"), "outside X[3]");
-  EXPECT_CONTAINS(failing("alloc a: f32[2, 3] stack  a[0, 3] = 1:f32"), "index [0, 3] is outside a[2, 3]");
+  EXPECT_CONTAINS(failing("alloc a: f32[2, 3] stack  a[0, 3] = 1:f32"), "index [0,3] is outside a[2,3]");
 }
 
 TEST(Interpreter, ReadsOfWhatWasNeverWrittenAreErrors) {
@@ -209,10 +209,10 @@ TEST(Interpreter, ReadsOfWhatWasNeverWrittenAreErrors) {
       return internal_error([&] { run_f32(fmt::format("alloc a: f32[2, 2] {} {}", scope, body), 2, {1}); });
     };
     EXPECT_CONTAINS(failing("a[1, 0] = 1:f32  Y[0] = a[1, 1]"),
-                    "in 'Y[0] = a[1, 1]': a[1, 1] is read before it is written");
+                    "in 'Y[0] = a[1, 1]': a[1,1] is read before it is written");
     EXPECT_CONTAINS(
         failing("a[0, ramp(0, 1, 2)] = broadcast(1:f32, 2) if ramp(0, 1, 2) < broadcast(1, 2)  Y[0] = a[0, 1]"),
-        "a[0, 1] is read before it is written");
+        "a[0,1] is read before it is written");
   }
   const std::string fresh = "for i in 2 { alloc a: f32[1] stack  if (i < 1) { a[0] = 1:f32 }  Y[0] = a[0] }";
   EXPECT_CONTAINS(internal_error([&] { run_f32(fresh, 1, {1}); }), "a[0] is read before it is written");

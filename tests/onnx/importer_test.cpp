@@ -308,7 +308,7 @@ TEST(Summary, NamesInputsOutputsAndOperators) {
   std::ofstream(path, std::ios::binary) << m.model().SerializeAsString();
   const ModelSummary s = summarize_onnx_file(path);
   ASSERT_EQ(s.inputs.size(), 1U);
-  EXPECT_EQ(s.inputs[0].type, "f32[n, ?, 3]");
+  EXPECT_EQ(s.inputs[0].type, "f32[n,?,3]");
   EXPECT_EQ(s.outputs[0].type, "f32[unknown rank]");
   EXPECT_EQ(s.operators.at("Relu"), 1);
   EXPECT_EQ(s.opsets.at(""), 17);

@@ -197,8 +197,8 @@ void add_report(Application& application) {
   add_verb(
       application,
       {"report",
-       "Example: tilewright report resnet50.tw -o report.html\n\nMakes one HTML page that shows where the time of a "
-       "model goes and why: bounds, graph, memory, candidates, accuracy. It needs no network and no other file.",
+       "Example: tilewright report resnet50.tw -o report.html\n\nMakes a page of pictures: where time goes, and why. "
+       "It shows bounds, graph, memory, candidates and accuracy, and needs no network and no other file.",
        "MODEL", "Artefact (.tw) or ONNX model", report});
 }
 

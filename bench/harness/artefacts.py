@@ -24,8 +24,8 @@ def find_tools(command=None):
     """The command given, or the release build's, or the one on PATH; the runtime library is looked for beside it."""
     found = pathlib.Path(command or shutil.which("tilewright") or "")
     if not command:
-        built = [p for p in sorted(ROOT.glob("build/release/**/tilewright")) if p.is_file() and os.access(p, os.X_OK)]
-        found = built[0] if built else found
+        built = ROOT / "build" / "release" / "tools" / "tilewright"
+        found = built if built.is_file() else found
     if not found.is_file():
         raise SystemExit("no tilewright command: build it (cmake --preset release) or pass --tilewright")
     for folder in list(found.resolve().parents)[:4]:

@@ -23,7 +23,7 @@ from suites import torch_modules, transformers  # noqa: E402
 from suites.case import Options  # noqa: E402
 
 BUILD = pathlib.Path(os.environ.get("TW_BUILD", ROOT / "build/release"))
-COMMANDS = [p for p in BUILD.glob("**/tilewright") if p.is_file() and os.access(p, os.X_OK)]
+COMMANDS = [p for p in [BUILD / "tools" / "tilewright"] if p.is_file()]
 HAS_MODULES = all(importlib.util.find_spec(name) is not None for name in ("torch", "transformers"))
 
 STEP = """<ir_version: 8, opset_import: ["" : 17]>

@@ -166,8 +166,8 @@ TEST(ReportText, NumbersHaveUnits) {
   EXPECT_EQ(time_text(1100), "1.10 ms");
   EXPECT_EQ(percent_text(12.345), "12.3 %");
   EXPECT_EQ(time_text(0), "unknown");
-  EXPECT_EQ(bytes_text(133101440), "133 MB");
-  EXPECT_EQ(bytes_text(12), "12 bytes");
+  EXPECT_EQ(size_text(133101440), "133 MB");
+  EXPECT_EQ(size_text(12), "12 bytes");
   EXPECT_EQ(count_text(1, "group"), "1 group");
   EXPECT_EQ(count_text(2, "group"), "2 groups");
 }

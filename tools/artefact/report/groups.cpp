@@ -37,7 +37,7 @@ std::string table_of(const Report& report, const std::vector<size_t>& order) {
          known(us, time_text(us)), known(all > 0 ? 100 * us / all : 0, percent_text(all > 0 ? 100 * us / all : 0)),
          known(g.plan.microseconds, time_text(g.plan.microseconds)),
          known(g.plan.predicted_us, time_text(g.plan.predicted_us)),
-         known(static_cast<double>(g.bound_bytes), bytes_text(static_cast<double>(g.bound_bytes))),
+         known(static_cast<double>(g.bound_bytes), size_text(static_cast<double>(g.bound_bytes))),
          known(g.mue, percent_text(g.mue)), known(g.flop, flop_text(g.flop)),
          known(g.flop > 0 ? g.peak_share : 0, percent_text(g.peak_share))},
         static_cast<int>(order[i]));
@@ -89,7 +89,7 @@ std::string details(const Report& report, size_t index) {
       index, family_class(g.plan.family), isolated(shortened(g.plan.name, 100)), escaped(g.plan.family),
       time_text(best_known_us(g)));
   out += fmt::format("<p>{} Its data is {} in and out; its kernels read and write {}.</p>\n", escaped(verdict(g)),
-                     bytes_text(static_cast<double>(g.bound_bytes)), bytes_text(static_cast<double>(g.moved_bytes)));
+                     size_text(static_cast<double>(g.bound_bytes)), size_text(static_cast<double>(g.moved_bytes)));
   out += fmt::format("<p>Operators: {}</p>\n", names(g.operators));
   if (!g.plan.trace.empty()) {
     out += "<p>How the schedule was built:</p><ul>";

@@ -27,7 +27,7 @@ void draw_scales(Svg& svg, const Memory& memory) {
   for (int t = 0; t <= kTicks; ++t) {
     const double y = kBottom - (kBottom - kTop) * t / kTicks;
     svg.line(kLeft, y, kRight, y, "grid");
-    svg.text(kLeft - 6, y + 4, bytes_text(static_cast<double>(memory.arena_bytes) * t / kTicks), "tick", Anchor::kEnd);
+    svg.text(kLeft - 6, y + 4, size_text(static_cast<double>(memory.arena_bytes) * t / kTicks), "tick", Anchor::kEnd);
     const int64_t step = (memory.steps - 1) * t / kTicks;
     svg.text(kLeft + (kRight - kLeft) * static_cast<double>(step) / static_cast<double>(memory.steps), kBottom + 16,
              fmt::format("{}", step), "tick");
@@ -61,7 +61,7 @@ std::string memory_section(const Report& report) {
     const auto group = from.find(b->value);
     const std::string title =
         fmt::format("{}\n{} at {}, steps {} to {}", shortened(b->value, report.limits.letters),
-                    bytes_text(static_cast<double>(b->bytes)), b->offset, b->first_step, b->last_step);
+                    size_text(static_cast<double>(b->bytes)), b->offset, b->first_step, b->last_step);
     const bool is_known = group != from.end();
     is_known ? svg.open_group(group->second, title) : svg.open_titled(title);
     const std::string family =
@@ -79,8 +79,8 @@ std::string memory_section(const Report& report) {
   std::string body = fmt::format(
       "<p>The arena takes {}. At one step {} live at once, so no arrangement takes less: {} more than that. Weights "
       "take {} beside it.</p>\n",
-      bytes_text(static_cast<double>(memory.arena_bytes)), bytes_text(static_cast<double>(memory.needed_bytes)),
-      percent_text(over), bytes_text(static_cast<double>(memory.weights_bytes)));
+      size_text(static_cast<double>(memory.arena_bytes)), size_text(static_cast<double>(memory.needed_bytes)),
+      percent_text(over), size_text(static_cast<double>(memory.weights_bytes)));
   body += svg.finish();
   if (left_out > 0) body += fmt::format("<p class=\"note\">{} smaller values are not drawn.</p>\n", left_out);
   return section("memory", kHeading,

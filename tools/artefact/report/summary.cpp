@@ -94,10 +94,10 @@ std::string summary_section(const Report& report) {
   const auto more = std::ranges::count(report.level, '+');
   body += card("Target", escaped(shortened(report.level.substr(0, plus), 24)),
                (report.on_gpu ? "GPU" : count_text(report.threads, "thread")) +
-                   (more > 0 ? fmt::format("; {} more CPU feature{}", more, more == 1 ? "" : "s") : ""));
-  body += card("Artefact", bytes_text(static_cast<double>(report.file_bytes)),
-               fmt::format("weights {}", bytes_text(static_cast<double>(m.weights_bytes))));
-  body += card("Memory of values", bytes_text(static_cast<double>(m.arena_bytes)), "one arena for each context");
+                   (more > 0 ? "; " + count_text(more, "more CPU feature") : ""));
+  body += card("Artefact", size_text(static_cast<double>(report.file_bytes)),
+               fmt::format("weights {}", size_text(static_cast<double>(m.weights_bytes))));
+  body += card("Memory of values", size_text(static_cast<double>(m.arena_bytes)), "one arena for each context");
   body += "</dl>\n" + slowest(report) + protocol(report);
   return section("summary", "Summary", "", body);
 }

@@ -124,15 +124,10 @@ std::string time_text(double us) {
   return us < 999.5e3 ? three_digits(us / 1e3) + " ms" : three_digits(us / 1e6) + " s";
 }
 
-std::string bytes_text(double bytes) { return in_units(bytes, {"bytes", "KB", "MB", "GB", "TB"}); }
 std::string flop_text(double flop) { return in_units(flop, {"FLOP", "kFLOP", "MFLOP", "GFLOP", "TFLOP"}); }
 std::string percent_text(double percent) {
   const bool is_tiny = percent != 0 && std::fabs(percent) < 0.005;
   return (is_tiny ? number_text(percent) : three_digits(percent)) + " %";
-}
-
-std::string count_text(int64_t count, std::string_view noun) {
-  return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
 }
 
 }  // namespace tw::artefact::report

@@ -1,8 +1,11 @@
-// Texts of a report: names that others chose made safe for HTML, SVG and JSON in scripts, and numbers with their units.
+// Texts of a report: names that others chose made safe for HTML, SVG and JSON in scripts, and numbers that
+// support/text.h has no words for.
 #pragma once
 #include <cstdint>
 #include <string>
 #include <string_view>
+
+#include "support/text.h"
 
 namespace tw::artefact::report {
 
@@ -18,15 +21,11 @@ std::string for_script(std::string_view json);
 
 /// "12.3 us", "2.53 ms", "1.2 s"; "unknown" for 0.
 std::string time_text(double us);
-/// Decimal units: "512 bytes", "1.6 MB".
-std::string bytes_text(double bytes);
 /// "12 FLOP", "231 MFLOP".
 std::string flop_text(double flop);
 /// "48.6 %"; 100 is a whole.
 std::string percent_text(double percent);
 /// Three significant digits.
 std::string number_text(double value);
-/// "1 group", "57 groups".
-std::string count_text(int64_t count, std::string_view noun);
 
 }  // namespace tw::artefact::report

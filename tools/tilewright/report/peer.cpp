@@ -7,6 +7,7 @@
 #include <cerrno>
 
 #include "support/child_process.h"
+#include "support/text.h"
 #include "tilewright/command.h"
 
 namespace tw::cli {
@@ -96,11 +97,10 @@ Result<Peer> run_onnxruntime(const VerbOptions& options, const std::vector<artef
   if (answer.contains("error"))
     return declined("onnxruntime did not run: {} (pip install onnxruntime; python3 of PATH is used)",
                     answer["error"].get<std::string>());
-  return Peer{
-      answer.at("engine").get<std::string>(), latency_of(answer),
-      fmt::format("Run in a process of its own between two measurements of this artefact, with {} thread{}, {:g} ms "
-                  "warm-up, then {:g} s.",
-                  threads, threads == 1 ? "" : "s", options.warm_up_ms, options.duration_s)};
+  return Peer{answer.at("engine").get<std::string>(), latency_of(answer),
+              fmt::format("Run in a process of its own between two measurements of this artefact, with {}, {:g} ms "
+                          "warm-up, then {:g} s.",
+                          count_text(threads, "thread"), options.warm_up_ms, options.duration_s)};
 }
 
 Result<Peer> read_peer(const std::string& file) {

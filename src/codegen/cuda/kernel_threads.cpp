@@ -4,6 +4,7 @@
 #include "codegen/cuda/once.h"
 #include "core/model_units.h"
 #include "support/error.h"
+#include "te/reads.h"
 #include "te/te.h"
 
 namespace tw::codegen {
@@ -155,13 +156,15 @@ bool KernelEmitter::zeroes_fresh_sums(const Stmt& s) {
 void KernelEmitter::find_fresh_sums(const Stmt& allocation) {
   const std::string& name = allocation->allocated.name;
   const auto adds = [&](const Stmt& step) { return sums_of_groups({step}).contains(name); };
-  bool in_loop = false;
+  bool in_loop = false, from_zero = true;
   loop::visit(allocation->body, [&](const Stmt& s) {
     const bool turns =
         s->kind == StmtKind::kIf || (s->kind == StmtKind::kFor && !loop::is_thread_loop(s) && !loop::is_matrix_loop(s));
     in_loop = in_loop || (turns && std::ranges::any_of(group_steps(s->body), adds));
+    const bool begins = s->kind == StmtKind::kStore && s->buffer == name && !te::reads(s->value, name);
+    from_zero = from_zero && (!begins || is_zero(s->value));
   });
-  if (!in_loop && std::ranges::any_of(group_steps(allocation->body), adds)) fresh_sums_.insert(name);
+  if (!in_loop && from_zero && std::ranges::any_of(group_steps(allocation->body), adds)) fresh_sums_.insert(name);
 }
 
 void KernelEmitter::combine(const ThreadGroup& group, const Combination& c) {

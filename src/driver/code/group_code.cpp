@@ -279,11 +279,7 @@ namespace {
 
 // Whether data decides at run time if elements of `tensor` are read: all loads are in branches of such selects.
 bool is_read_on_demand(const te::Program& program, const std::string& tensor) {
-  const auto reads = [&](const Expr& e) {
-    bool found = false;
-    visit(e, [&](const Expr& x) { found = found || (x.op() == Op::kLoad && x->name == tensor); });
-    return found;
-  };
+  const auto reads = [&](const Expr& e) { return te::reads(e, tensor); };
   bool on_demand = false, always = false;
   for (const te::Compute& c : program.computes) {
     for (const Expr& body : c.body) {

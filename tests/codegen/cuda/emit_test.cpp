@@ -165,11 +165,11 @@ TEST(EmitCuda, OtherMatrixStepsAreRefused) {
 }
 
 // 64 rows by 16 columns by a warp group, both operands in shared memory; `line` elements apart.
-loop::Program group_step(int line, const std::string& a_line, const std::string& type = "f16") {
+loop::Program group_step(int line, const std::string& a_line, const std::string& type = "f16", int start = 0) {
   const std::string lanes = "for w{0} in 4 threads {{ for r{0} in 8 threads {{ for p{0} in 4 threads {{ {1} }} }} }} ";
   std::string zeros, stores;
   for (int i = 0; i < 8; ++i) {
-    zeros += fmt::format("d[w0, {}, r0, {}, p0, {}] = 0:f32 ", i / 4, i / 2 % 2, i % 2);
+    zeros += fmt::format("d[w0, {}, r0, {}, p0, {}] = {}:f32 ", i / 4, i / 2 % 2, i % 2, start);
     stores += fmt::format("Y[((w2 * 16) + (r2 + {})), ((p2 * 2) + {})] = d[w2, {}, r2, {}, p2, {}] ", i / 4 * 8,
                           i / 2 % 2 * 8 + i % 2, i / 4, i / 2 % 2, i % 2);
   }
@@ -199,6 +199,12 @@ TEST(EmitCuda, AWarpGroupMultipliesWhatLiesInSharedMemory) {
   EXPECT_TRUE(holds(source.text, "tw_written_for_matrix();")) << "threads have stored the operands themselves";
   EXPECT_TRUE(holds(source.text, "tw_matrix_done<0>();"));
   EXPECT_TRUE(holds(source.text, "__align__(1024)"));
+}
+
+TEST(EmitCuda, AWarpGroupAddsToSumsThatHaveBegun) {
+  const auto text = [](int start) { return emitted(group_step(64, kGroupLine, "f16", start)).text; };
+  EXPECT_TRUE(holds(text(0), "\"r\"(0));")) << "no zeros are stored: the instruction takes none";
+  EXPECT_TRUE(holds(text(2), "\"r\"(1));")) << "what the sums begin with is added to";
 }
 
 // Rows as an instruction before has left them, by columns as they are in memory: a line for each step.

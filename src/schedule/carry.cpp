@@ -3,7 +3,7 @@
 // place: one factor for a step and no second set of sums (Dao 2023: "FlashAttention-2", section 3.1).
 #include <algorithm>
 
-#include "expr/affine.h"
+#include "schedule/inverse.h"
 #include "schedule/stage.h"
 #include "support/error.h"
 #include "support/join.h"
@@ -127,7 +127,13 @@ class Carry {
   // The axes of the tuple where it reads an element of `part`, in terms of those of the part.
   VarMap values_at(const Stage& part, const Expr& load) const {
     VarMap values;
-    for (size_t d = 0; d < load->args.size(); ++d) solve(ranges_.simplify(load->args[d]), part.compute.axes[d], values);
+    const std::vector<te::Axis> own = joined(tuple_.compute.axes, tuple_.compute.reduce_axes);
+    for (size_t d = 0; d < load->args.size(); ++d) {
+      const te::Axis& axis = part.compute.axes[d];
+      if (!solve(ranges_.simplify(load->args[d]), axis, own, values) && axis.extent > 1)
+        throw UserError(fmt::format("carry: {} reads its parts at {}, not element by element", tuple_.name(),
+                                    to_string(load->args[d])));
+    }
     return values;
   }
 
@@ -142,49 +148,6 @@ class Carry {
       if (!has.is_int(1)) e = select(has, e, part.compute.combiner.identity[0]);
     }
     return e;
-  }
-
-  // What part of an axis of the tuple an index of a load is: (axis / unit) mod count.
-  struct Digit {
-    std::string axis;
-    int64_t unit = 1;
-  };
-  static std::optional<Digit> digit_of(const Expr& index) {
-    const Expr& whole = index.op() == Op::kFloorMod && index.arg(1).op() == Op::kIntImm ? index.arg(0) : index;
-    if (whole.is_var()) return Digit{whole->name};
-    const bool divides = whole.op() == Op::kFloorDiv && whole.arg(0).is_var() && whole.arg(1).op() == Op::kIntImm;
-    return divides ? std::optional(Digit{whole.arg(0)->name, whole.arg(1)->value}) : std::nullopt;
-  }
-
-  // The axes of the tuple by which it reads element `index` of an axis of a part, in terms of that axis: a digit of one
-  // of them, or all of theirs.
-  void solve(const Expr& index, const te::Axis& axis, VarMap& values) const {
-    const std::vector<te::Axis> axes = joined(tuple_.compute.axes, tuple_.compute.reduce_axes);
-    if (const std::optional<Digit> digit = digit_of(index)) {
-      const Expr more = axis.var() * int_imm(digit->unit);
-      const auto [known, is_new] = values.try_emplace(digit->axis, more);
-      if (!is_new) known->second = known->second + more;
-      return;
-    }
-    const std::optional<LinearForm> form = as_linear(index);
-    std::vector<std::pair<int64_t, std::string>> digits;
-    if (form) {
-      for (const auto& [name, coefficient] : form->terms) digits.emplace_back(coefficient, name);
-    }
-    std::ranges::sort(digits);
-    int64_t unit = 1;
-    bool fits = form && form->constant == 0;
-    for (const auto& [coefficient, name] : digits) {
-      const auto own = std::ranges::find(axes, name, &te::Axis::name);
-      if (own == axes.end()) continue;
-      const Expr rest = floor_div(axis.var(), int_imm(unit));
-      values.insert_or_assign(name, name == digits.back().second ? rest : floor_mod(rest, int_imm(own->extent)));
-      fits = fits && coefficient == unit;
-      unit *= own->extent;
-    }
-    if (!fits && axis.extent > 1)
-      throw UserError(
-          fmt::format("carry: {} reads its parts at {}, not element by element", tuple_.name(), to_string(index)));
   }
 
   // Of an axis that counts copies, one for each of the threads that share a row: that of a thread of `stage`.

@@ -392,6 +392,7 @@ void apply_primitives(State& state, std::span<const Primitive> primitives) {
 loop::Program apply(const te::Program& program, const Schedule& schedule) {
   State state = make_state(program);
   apply_primitives(state, schedule.primitives());
+  drop_unread_zeros(state);
   return emit(state);
 }
 

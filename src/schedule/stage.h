@@ -136,6 +136,9 @@ std::set<std::string> inner_vars(const State& state, const Stage& consumer, size
 std::optional<Expr> guarded_distance(const Expr& index, const Expr& guard, const std::set<std::string>& inner,
                                      const Analyzer& ranges);
 
+/// Has stages in registers compute what they have zeros for, where all that read those want nothing there (wanted.cpp).
+void drop_unread_zeros(State& state);
+
 /// Loop IR of all stages (emit.cpp).
 loop::Program emit(const State& state);
 

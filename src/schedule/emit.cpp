@@ -45,11 +45,13 @@ class Emitter {
     kernel.units = root.units;
     kernel.together = root.together;
     kernel.implementation = root.implementation;
-    if (parallel == 1) {
+    if (parallel == 1 && !root.last_first) {
       kernel.tile_var = root.loops[0].var;
-    } else if (parallel > 1) {
+    } else if (parallel > 0) {
       kernel.tile_var = root.name() + ".tile";
-      for (size_t i = parallel; i-- > 0;) body = bind_tile(root, parallel, i, std::move(body));
+      const Expr tile = var(kernel.tile_var);
+      const Expr point = root.last_first ? int_imm(kernel.tiles - 1) - tile : tile;
+      for (size_t i = parallel; i-- > 0;) body = bind_tile(root, {parallel, i}, point, std::move(body));
     }
     kernel.body = std::move(body);
     collect_params(root, kernel);
@@ -57,13 +59,16 @@ class Emitter {
   }
 
  private:
-  // let loop d's variable = (tile / (product of later extents)) mod extent.
-  Stmts bind_tile(const Stage& root, size_t parallel, size_t d, Stmts body) const {
+  // let the variable of loop d of `parallel` = (point / (product of later extents)) mod extent.
+  struct ParallelLoop {
+    size_t parallel, d;
+  };
+  static Stmts bind_tile(const Stage& root, ParallelLoop of, const Expr& point, Stmts body) {
     int64_t later = 1;
-    for (size_t j = d + 1; j < parallel; ++j) later *= root.loops[j].extent;
-    Expr value = floor_div(var(root.name() + ".tile"), int_imm(later));
-    if (d > 0) value = floor_mod(value, int_imm(root.loops[d].extent));
-    return {loop::make_let(root.loops[d].var, value, std::move(body))};
+    for (size_t j = of.d + 1; j < of.parallel; ++j) later *= root.loops[j].extent;
+    Expr value = floor_div(point, int_imm(later));
+    if (of.d > 0) value = floor_mod(value, int_imm(root.loops[of.d].extent));
+    return {loop::make_let(root.loops[of.d].var, value, std::move(body))};
   }
 
   // Statements of `stage` from loop `depth` inwards.

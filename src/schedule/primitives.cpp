@@ -122,7 +122,11 @@ void apply_parallel(State& state, const Primitive& p) {
     }
     l.parallel = true;
   }
+  if (!p.option.empty() && p.option != kLastFirst)
+    throw UserError(fmt::format("parallel: the option is \"{}\" or none", kLastFirst));
+  stage.last_first = !p.option.empty();
   if (!p.factors.empty()) stage.cluster = p.factors[0];
+  if (stage.last_first && stage.cluster > 1) throw UserError("parallel: tiles of clusters have their order");
   if (p.factors.size() < 2) return;
   if (p.factors.size() == 2 || stage.cluster > 1)
     throw UserError("parallel: blocks walk over tiles that are in no clusters, some of them on each of some units");
@@ -321,7 +325,7 @@ constexpr Row kRows[] = {
     {{1, 1}, {0, 0}, false, mark<loop::ForKind::kVectorized>},
     {{1, 1}, {0, 0}, false, mark<loop::ForKind::kUnrolled>},
     {{1, 1}, {0, 0}, false, mark<loop::ForKind::kThreads>},
-    {{1, kAny}, {0, 3}, false, apply_parallel},
+    {{1, kAny}, {0, 3}, true, apply_parallel},
     {{0, 0}, {0, 0}, false, nullptr},
     {{2, 2}, {0, 1}, true, apply_compute_at},
     {{0, kAny}, {0, 1}, false, apply_cache_read},

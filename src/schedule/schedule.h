@@ -23,6 +23,7 @@ enum class PrimitiveKind : uint8_t {
   kParallel,    // loops: the leading loops of a root stage; their points are the kernel's tiles
                 // factors [cluster]: so many neighbours of them run at the same time
                 // factors [1, units, together]: a block on each unit walks over them (loop::Kernel::units)
+                // option "last first": the last point is tile 0, where the last have the most to do
   kInline,      // the stage's body replaces its reads
   kComputeAt,   // loops [consumer, l], option scope: computed inside loop l of stage `consumer`, the region read there;
                 // factors [pad]: rows of the local buffer are `pad` elements longer, so that columns meet other banks
@@ -66,6 +67,8 @@ enum class PrimitiveKind : uint8_t {
             // (carry.cpp)
 };
 
+inline constexpr const char* kLastFirst = "last first";
+
 struct Primitive {
   PrimitiveKind kind;
   std::string stage;
@@ -96,8 +99,9 @@ class Schedule {
   Schedule& vectorize(const std::string& stage, const std::string& loop) { return add({kVectorize, stage, {loop}}); }
   Schedule& unroll(const std::string& stage, const std::string& loop) { return add({kUnroll, stage, {loop}}); }
   Schedule& threads(const std::string& stage, const std::string& loop) { return add({kThreads, stage, {loop}}); }
-  Schedule& parallel(const std::string& stage, std::vector<std::string> loops, std::vector<int64_t> factors = {}) {
-    return add({kParallel, stage, std::move(loops), std::move(factors)});
+  Schedule& parallel(const std::string& stage, std::vector<std::string> loops, std::vector<int64_t> factors = {},
+                     std::string option = {}) {
+    return add({kParallel, stage, std::move(loops), std::move(factors), std::move(option)});
   }
   Schedule& inline_stage(const std::string& stage) { return add({kInline, stage}); }
   Schedule& compute_at(const std::string& stage, const std::string& consumer, const std::string& loop,

@@ -55,6 +55,7 @@ struct Stage {
   int64_t cluster = 1;  // of a root's tiles, and what walks over them: see loop::Kernel
   int64_t units = 0;
   int64_t together = 1;
+  bool last_first = false;  // of a root: tiles from the last one
   bool has_loop_primitives = false;
   std::string tensorized;               // body name, empty when none
   loop::Implementation implementation;  // of a root

@@ -234,7 +234,9 @@ class StreamedChain {
 
   Names tile_output(ProductLoops& result) {
     Names tiles = result.tile_output();
-    s_->parallel(output_.output, {tiles.begin(), tiles.end() - 1});
+    // Rows further down see more keys where a mask rules some out: the longest tiles begin first.
+    const bool uneven = static_cast<bool>(online_.program.find_compute(rows())->needed);
+    s_->parallel(output_.output, {tiles.begin(), tiles.end() - 1}, {}, uneven ? schedule::kLastFirst : "");
     return tiles;
   }
 

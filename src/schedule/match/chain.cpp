@@ -141,6 +141,17 @@ Result<std::vector<ChainSegment>> segments_of(const te::Program& program, const 
   return segments;
 }
 
+// Whether `c` takes no more than products with a number and conversions, as the scale of attention in front of a mask.
+bool only_scales(const te::Compute& c) {
+  bool only = c.outputs.size() == 1;
+  visit(c.body[0], [&](const Expr& e) {
+    const bool scale = e.op() == Op::kMul && (e.arg(0).op() == Op::kFloatImm || e.arg(1).op() == Op::kFloatImm);
+    const bool leaf = e.op() == Op::kLoad || e.op() == Op::kFloatImm || e.type().is_int();
+    only = only && (scale || leaf || e.op() == Op::kCast);
+  });
+  return only;
+}
+
 // Padding of what comes from outside goes into the product that reads it, as that before a depthwise convolution: what
 // is read once is not worth a copy.
 bool stays(const te::Program& program, const te::Compute& c) {
@@ -151,7 +162,7 @@ bool stays(const te::Program& program, const te::Compute& c) {
            if (te::count_reads(reader, c.name()) == 0) return false;
            const Result<Contraction> sum = match_contraction(reader);
            if (sum.ok()) return !(has_select(c) && (of_inputs || sum->a_uses_column));
-           return !reader.is_reduction() && has_select(reader);
+           return !reader.is_reduction() && has_select(reader) && !only_scales(c);
          });
 }
 

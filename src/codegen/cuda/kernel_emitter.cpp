@@ -182,7 +182,12 @@ bool KernelEmitter::fits_narrow() const {
 }
 
 void KernelEmitter::statements(const std::vector<Stmt>& stmts, Then then) {
-  for (const Stmt& s : stmts) statement(s, &s == &stmts.back() ? then : Then::kMore);
+  for (size_t i = 0; i < stmts.size(); ++i) {
+    if (store_together(std::span(stmts).subspan(i)))
+      i += kSharers - 1;
+    else
+      statement(stmts[i], i + 1 == stmts.size() ? then : Then::kMore);
+  }
 }
 
 void KernelEmitter::statement(const Stmt& s, Then then) {

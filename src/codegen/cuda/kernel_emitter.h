@@ -5,6 +5,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,7 @@ using loop::Stmt;
 using loop::StmtKind;
 
 inline constexpr int64_t kMaxThreads = 1024;   // threads of a block
+inline constexpr int64_t kSharers = 4;         // lanes that share a row of a matrix instruction's sums
 inline constexpr int64_t kGroupThreads = 128;  // threads of a warp group
 
 // Whether the statement at hand is the last one of a tile: no thread waits after it.
@@ -184,6 +186,11 @@ class KernelEmitter {
   };
   static MaybeLoad maybe_load(const Expr& e);
   void vector_store(const Stmt& s);
+  // The first four of `stmts`, if they store pairs of 16 bits of one row, 8 elements apart, as the four lanes have them
+  // that share a row of a matrix instruction's sums: each lane stores 16 bytes of one of the four. By themselves they
+  // store halves of sectors, four times as often.
+  bool store_together(std::span<const Stmt> stmts);
+  bool are_stored_together(std::span<const Stmt> stmts) const;
   // Evaluates before the statement what one lane's text cannot: whole vectors in memory, reductions over lanes; and
   // what would be written many times.
   // Operands that a select may not touch are left to it.

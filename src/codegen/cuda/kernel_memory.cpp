@@ -4,6 +4,8 @@
 #include "codegen/cuda/kernel_emitter.h"
 #include "codegen/cuda/once.h"
 #include "codegen/cuda/owners.h"
+#include "core/model_units.h"
+#include "expr/affine.h"
 #include "expr/scalar.h"
 #include "support/error.h"
 #include "support/math.h"
@@ -148,6 +150,53 @@ void KernelEmitter::vector_store(const Stmt& s) {
   line("{} {};", cuda_type(type), name);
   lanes(type.lanes(), fmt::format("{}.v[l] = {};", name, value));
   line("{} = {};", whole, name);
+}
+
+bool KernelEmitter::are_stored_together(std::span<const Stmt> stmts) const {
+  constexpr int64_t kPair = 2, kApart = kSharers * kPair;  // elements
+  if (group_ == nullptr || stmts.size() < kSharers || group_->threads % kWarpThreads != 0) return false;
+  const Stmt& lanes = group_->loops.back();
+  const Stmt& first = stmts[0];
+  const auto is_pair = [&](const Stmt& s) {
+    const bool stores = s->kind == StmtKind::kStore && !s->predicate && s->value.type().element().is_half() &&
+                        s->value.type().lanes() == kPair && s->buffer == first->buffer && !s->indices.empty();
+    return stores && s->indices.back().op() == Op::kRamp && s->indices.back().arg(1).is_int(1);
+  };
+  const auto to = std::ranges::find(kernel_.params, first->buffer, &loop::Buffer::name);
+  if (lanes->extent != kSharers || !std::ranges::all_of(stmts.first(kSharers), is_pair) || to == kernel_.params.end() ||
+      to->shape.back() % kApart != 0 || fills_ahead_)
+    return false;
+  for (int64_t i = 0; i < kSharers; ++i) {
+    const std::vector<Expr>& at = stmts[static_cast<size_t>(i)]->indices;
+    const Expr apart = names_.ranges.simplify(at.back().arg(0) - first->indices.back().arg(0));
+    const auto same = [&](const Expr& a, const Expr& b) { return equal(a, b) && !uses_var(a, lanes->var); };
+    if (!apart.is_int(i * kApart) || !std::equal(at.begin(), at.end() - 1, first->indices.begin(), same)) return false;
+  }
+  const Sum column = as_sum(names_.ranges.simplify(first->indices.back().arg(0)));
+  return column.constant % kApart == 0 && column.coef_of(var(lanes->var)) == kPair &&
+         std::ranges::all_of(column.terms, [&](const Term& t) {
+           return t.coef % kApart == 0 || (t.atom.is_var() && t.atom->name == lanes->var);
+         });
+}
+
+bool KernelEmitter::store_together(std::span<const Stmt> stmts) {
+  if (!are_stored_together(stmts)) return false;
+  nested("", [&] {
+    std::vector<std::string> pairs;
+    for (const Stmt& s : stmts.first(kSharers)) {
+      prepare(s->value);
+      pairs.push_back(fresh());
+      line("{} {};", cuda_type(s->value.type()), pairs.back());
+      lanes(s->value.type().lanes(), fmt::format("{}.v[l] = {};", pairs.back(), cuda_expr(s->value, names_, "l")));
+      names_.evaluated.clear();
+    }
+    std::vector<Expr> first = stmts[0]->indices;
+    first.back() = first.back().arg(0);
+    // From where the lane's own pair of the first would lie: pairs are 2 apart, what lanes store is 8 apart.
+    line("*(tw_vec<unsigned, 4>*)(&{} + 6 * {}) = tw_exchange({});", cuda_element(stmts[0]->buffer, first, names_),
+         names_.variables.at(group_->loops.back()->var), fmt::join(pairs, ", "));
+  });
+  return true;
 }
 
 void KernelEmitter::prepare(const Expr& e) {

@@ -192,6 +192,24 @@ template <int N, typename T> __device__ inline void tw_copy_async(T* buffer, uns
 __device__ inline void tw_copies_begun() { asm volatile("cp.async.commit_group;" : : : "memory"); }
 // Waits until no more than the last N groups of copies are under way.
 template <int N> __device__ inline void tw_copies_done() { asm volatile("cp.async.wait_group %0;" : : "n"(N) : "memory"); }
+// Of four lanes beside each other number p gets the p-th pair of all of them.
+template <typename Pair> __device__ inline tw_vec<unsigned, 4> tw_exchange(Pair x0, Pair x1, Pair x2, Pair x3) {
+  static_assert(sizeof(Pair) == 4);
+  const unsigned lanes = 15u << (threadIdx.x & 28);
+  tw_vec<unsigned, 4> all = {*(unsigned*)&x0, *(unsigned*)&x1, *(unsigned*)&x2, *(unsigned*)&x3};
+#pragma unroll
+  for (int far = 1; far < 4; far *= 2) {
+    const bool second = threadIdx.x & far;
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      if (i & far) continue;
+      const unsigned got = __shfl_xor_sync(lanes, second ? all.v[i] : all.v[i + far], far);
+      all.v[i] = second ? got : all.v[i];
+      all.v[i + far] = second ? all.v[i + far] : got;
+    }
+  }
+  return all;
+}
 )";
 
 // Copies by TMA, and the barriers that tell of them (PTX ISA, "mbarrier", "cp.async.bulk.tensor").

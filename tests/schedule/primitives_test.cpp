@@ -149,8 +149,19 @@ TEST(Primitives, ParallelLoopsAreTiles) {
   expect_part(loops_of(doubled(3, 5), Schedule().parallel("y", {"i0"}, {1, 2, 3})), "in 3 units 2 together 3 {");
 }
 
+TEST(Primitives, TilesFromTheLastOne) {
+  expect_part(loops_of(doubled(3, 5), Schedule().parallel("y", {"i0"}, {}, kLastFirst)), "let y.i0 = (2 - y.tile)");
+  const std::string both = loops_of(doubled(3, 5), Schedule().parallel("y", {"i0", "i1"}, {}, kLastFirst));
+  expect_part(both, "let y.i0 = floordiv((14 - y.tile), 5)");
+  expect_part(both, "let y.i1 = floormod((14 - y.tile), 5)");
+}
+
 TEST(Primitives, ParallelRefuses) {
   const te::Program p = matmul_relu(2, 3, 4);
+  EXPECT_EQ(refusal(p, Schedule().parallel("y", {"i0"}, {}, "backwards")),
+            "schedule primitive 'parallel y i0 \"backwards\"': parallel: the option is \"last first\" or none");
+  EXPECT_EQ(refusal(p, Schedule().parallel("y", {"i0"}, {2}, kLastFirst)),
+            "schedule primitive 'parallel y i0 [2] \"last first\"': parallel: tiles of clusters have their order");
   EXPECT_EQ(refusal(p, Schedule().parallel("y", {"i1"})),
             "schedule primitive 'parallel y i1': parallel: loop i1 is not spatial loop 0 of y");
   EXPECT_EQ(refusal(p, Schedule().reorder("y", {"r0", "i0"}).parallel("y", {"r0"})),

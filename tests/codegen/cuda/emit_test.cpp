@@ -164,6 +164,23 @@ TEST(EmitCuda, OtherMatrixStepsAreRefused) {
   EXPECT_THROW(emit_cuda(matrix_step("B[((r * 2) + c), s]")), InternalError);
 }
 
+// What four lanes have of a row, 2 columns each and 8 further on again: 16 bytes for each of them.
+TEST(EmitCuda, LanesThatShareARowStoreWholeVectors) {
+  const auto text = [](int64_t columns, int64_t apart, const std::string& type = "f16") {
+    std::string stores;
+    for (int64_t i = 0; i < 4; ++i)
+      stores += fmt::format("Y[r, ramp(((p * 2) + {0}), 1, 2)] = cast<{1}>(X[r, ramp(((p * 2) + {0}), 1, 2)]) ", i * apart, type);
+    return emitted(program("for r in 8 threads { for p in 4 threads { " + stores + "} }",
+                           fmt::format("(X: f32[8, {0}] param, Y: {1}[8, {0}] param written)", columns, type)))
+        .text;
+  };
+  const std::string whole = text(32, 8);
+  EXPECT_TRUE(holds(whole, "tw_exchange("));
+  EXPECT_TRUE(holds(whole, "*(tw_vec<unsigned, 4>*)(&p1["));
+  for (const std::string& apart : {text(36, 8), text(32, 4), text(32, 8, "f32")})
+    EXPECT_EQ(apart.find("tw_exchange("), std::string::npos) << apart;
+}
+
 // 64 rows by 16 columns by a warp group, both operands in shared memory; `line` elements apart.
 loop::Program group_step(int line, const std::string& a_line, const std::string& type = "f16", int start = 0) {
   const std::string lanes = "for w{0} in 4 threads {{ for r{0} in 8 threads {{ for p{0} in 4 threads {{ {1} }} }} }} ";

@@ -162,7 +162,9 @@ class Wanted {
       const Stage* source = state_.producer(load->name);
       const Shape& shape = state_.program.tensor(load->name).shape;
       for (size_t d = 0; d < load->args.size() && d < shape.size(); ++d) {
-        const auto is_free = [&](const te::Axis& a) { return uses_var(condition, a.name) && uses_var(load->args[d], a.name); };
+        const auto is_free = [&](const te::Axis& a) {
+          return uses_var(condition, a.name) && uses_var(load->args[d], a.name);
+        };
         if (std::ranges::none_of(stage.compute.axes, is_free)) continue;
         const bool local = source != nullptr && source->is_local();
         there = there && local && load->args.size() == shape.size();

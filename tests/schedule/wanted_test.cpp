@@ -76,11 +76,10 @@ output y
 // Where every reader asks first, nobody wants the zeros; a division by what may be 0 there keeps its test.
 TEST(Wanted, ReadersThatAskThemselves) {
   const auto program = [](const std::string& type, const std::string& value) {
-    return te::parse_program("te asks\ninput x: " + type + "[8, 4]\nall: " + type +
-                             "[8, 4] (i0, i1) = x[i0, i1] + 2:" + type + "\nsome: " + type +
-                             "[8, 4] (i0, i1) = select((i0 < 6), " + value + ", 0:" + type + ")\ny: " + type +
-                             "[4] = sum(r0 in 8) over (i0) of select((r0 < 6), some[r0, i0], 0:" + type +
-                             ")\noutput y\n");
+    return te::parse_program(
+        "te asks\ninput x: " + type + "[8, 4]\nall: " + type + "[8, 4] (i0, i1) = x[i0, i1] + 2:" + type +
+        "\nsome: " + type + "[8, 4] (i0, i1) = select((i0 < 6), " + value + ", 0:" + type + ")\ny: " + type +
+        "[4] = sum(r0 in 8) over (i0) of select((r0 < 6), some[r0, i0], 0:" + type + ")\noutput y\n");
   };
   Schedule s;
   for (const char* stage : {"some", "all"}) s.compute_at(stage, "y", "i0", loop::Scope::kRegister);

@@ -18,6 +18,7 @@ struct IndexUse {
   ValueId indices;
   Shape extents;
   int64_t low = -1;  // times an extent: the least index
+  friend bool operator==(const IndexUse&, const IndexUse&) = default;
 };
 
 Shape extent_of_axis(const graph::Node& node, const Shape& shape) {
@@ -99,8 +100,11 @@ class Checker {
   }
 
   // error = max(error, max over all indices of (index < -extent or index >= extent))
+  // Once for all that use the same indices alike, as all layers do that append to a cache.
   void add_check(const IndexUse& use, const std::string& node) {
     checked_.push_back(node);
+    if (std::ranges::find(known_, use) != known_.end()) return;
+    known_.push_back(use);
     name_ = node + " (index check)";
     const DataType type = out_.value(use.indices).type.type;
     const ValueId low = add("less", {use.indices, bounds(use.extents, type, use.low)});
@@ -119,6 +123,7 @@ class Checker {
 
   const TransformContext& context_;
   std::vector<std::string> checked_;  // nodes
+  std::vector<IndexUse> known_;       // what has a check
   graph::Graph out_;
   ValueId error_ = graph::kAbsent;
   std::string name_;  // of the nodes that are being added

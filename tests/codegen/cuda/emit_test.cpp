@@ -169,7 +169,8 @@ TEST(EmitCuda, LanesThatShareARowStoreWholeVectors) {
   const auto text = [](int64_t columns, int64_t apart, const std::string& type = "f16") {
     std::string stores;
     for (int64_t i = 0; i < 4; ++i)
-      stores += fmt::format("Y[r, ramp(((p * 2) + {0}), 1, 2)] = cast<{1}>(X[r, ramp(((p * 2) + {0}), 1, 2)]) ", i * apart, type);
+      stores += fmt::format("Y[r, ramp(((p * 2) + {0}), 1, 2)] = cast<{1}>(X[r, ramp(((p * 2) + {0}), 1, 2)]) ",
+                            i * apart, type);
     return emitted(program("for r in 8 threads { for p in 4 threads { " + stores + "} }",
                            fmt::format("(X: f32[8, {0}] param, Y: {1}[8, {0}] param written)", columns, type)))
         .text;

@@ -217,6 +217,7 @@ std::string to_string(const ProblemDescriptor& p) {
     if (attention) text += join(":", o.head, ":", o.first);
   }
   if (p.tf32) text += " math=tf32";
+  if (p.causal) text += " mask=causal";
   if (p.activation == Activation::kNone) return text;
   text += join(" act=", kActivations[static_cast<size_t>(p.activation)].name);
   for (const double parameter : p.parameters) {
@@ -257,6 +258,10 @@ ProblemDescriptor parse_problem(std::string_view text) {
   if (const auto value = take("math"); !value.empty()) {
     require(value == "tf32" && p.a.dtype == DataType::kF32 && p.b.dtype == DataType::kF32, "math of ", value);
     p.tf32 = true;
+  }
+  if (const auto value = take("mask"); !value.empty()) {
+    require(value == "causal" && p.kind == ProblemDescriptor::Kind::kAttention, "mask ", value);
+    p.causal = true;
   }
   if (const auto value = take("act"); !value.empty()) {
     const std::vector<std::string_view> parts = split(value, ':');

@@ -62,6 +62,7 @@ struct ProblemDescriptor {
   Operand bias;                     ///< one number for each j
   Operand residual, late_residual;  ///< stored as `out` (attention: the mask): added before the activation, or after it
   bool tf32 = false;                ///< operands of f32 without their last 13 bits
+  bool causal = false;              ///< of attention: row i has the keys up to i
   Activation activation = Activation::kNone;
   std::vector<double> parameters;  ///< of the activation
 

@@ -186,13 +186,17 @@ te::Program attention(std::string scaled, const std::string& type = "f16") {
 TEST(Implementable, Attention) {
   const std::string head = "attention batch=2 m=5 n=8 k=8 groups=2 keys=7 a=x0:f16:48:240:8:0 b=x1:f16:48:336:8:16 ",
                     rest = "values=x3:f16:48:336:8:32 out=y:f16:16:80:8:0 act=softmax:",
-                    masked = head + "residual=x2:f32:0:7:0:0 " + rest;
+                    masked = head + "residual=x2:f32:0:7:0:0 " + rest,
+                    causal = head + rest.substr(0, rest.find("act=")) + "mask=causal act=softmax:";
   const std::pair<const char*, std::string> cases[] = {{"S", head + rest + "1"},
                                                        {"(S * 0.125:f32)", head + rest + "0.125"},
                                                        {"(S / 4:f32)", head + rest + "0.25"},
                                                        {"((S * 0.125:f32) + x2[i0, i3])", masked + "0.125"},
                                                        {"(x2[i0, i3] + (S / 2:f32))", masked + "0.5"},
-                                                       {"(S + x2[i0, i3])", masked + "1"}};
+                                                       {"(S + x2[i0, i3])", masked + "1"},
+                                                       {"select((i3 < (i2 + 1)), S, -65504:f32)", causal + "1"},
+                                                       {"select((i3 < (i2 + 1)), (S / 4:f32), -3.4e+38:f32)",
+                                                        causal + "0.25"}};
   for (const auto& [scaled, problem] : cases) {
     const GroupTask task{attention(scaled), {}};
     EXPECT_EQ(problem_of(task), problem);
@@ -222,6 +226,8 @@ TEST(Implementable, WhatIsNoAttentionSaysWhy) {
   const std::string scores = follows + "what softmax reads is no product, scaled and masked";
   EXPECT_EQ(reason("((S + x2[i0, i3]) * 0.125:f32)"), scores) << "the mask is scaled";
   EXPECT_EQ(reason("tanh(S)"), scores);
+  EXPECT_EQ(reason("select((i3 < (i2 + 2)), S, -65504:f32)"), scores) << "one key more";
+  EXPECT_EQ(reason("select((i3 < (i2 + 1)), S, -1000:f32)"), scores) << "not as low as what masks leave";
   EXPECT_EQ(reason("S", "max(r0", "sum(r0"), follows + "no softmax multiplies values");
   EXPECT_EQ(reason("S", "of power[i0, i1, i2, r0]", "of cast<f32>(scaled[i0, i1, i2, r0])"),
             follows + "no softmax multiplies values");

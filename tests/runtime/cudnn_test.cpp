@@ -100,7 +100,9 @@ std::vector<float> attended(const ProblemDescriptor& p) {
     for (int64_t t = 0; t < p.keys; ++t) {
       float score = 0;
       for (int64_t l = 0; l < p.k; ++l) score += value(p.a, b, h, i, l) * value(p.b, b, h, t, l);
-      weights.push_back(std::exp(static_cast<float>(p.parameters[0]) * score + value(p.residual, b, h, i, t)));
+      const bool seen = !p.causal || t <= i;
+      const float weight = std::exp(static_cast<float>(p.parameters[0]) * score + value(p.residual, b, h, i, t));
+      weights.push_back(seen ? weight : 0);
       sum += weights.back();
     }
     for (int64_t j = 0; j < p.n; ++j) {
@@ -125,14 +127,16 @@ const char* const kProblems[] = {
     "convolution batch=2 n=3 k=2 groups=1 spatial=9 window=4 strides=2 dilations=1 pads=1 pads_end=2 "
     "a=x:bf16 b=w:bf16 bias=b:f32 out=y:f32 act=relu"};
 
-// Parts of one tensor, heads between positions; whole tensors, a mask of every row.
+// Parts of one tensor, heads between positions; whole tensors, a mask of every row; keys up to the row's own.
 const char* const kAttentions[] = {
     "attention batch=2 m=5 n=8 k=8 groups=2 keys=5 a=q:bf16:48:240:8:0 b=k:bf16:48:240:8:16 "
     "values=v:bf16:48:240:8:32 out=y:f32:16:80:8:0 act=softmax:0.25",
     "attention batch=1 m=3 n=16 k=8 groups=3 keys=7 a=q:bf16:8:0:24:0 b=k:bf16:8:0:56:0 "
     "residual=m:bf16:7:0:0:0 values=v:bf16:16:0:112:0 out=y:f32:16:0:48:0 act=softmax:1",
     "attention batch=2 m=4 n=8 k=8 groups=1 keys=6 a=q:bf16:8:32:0:0 b=k:bf16:8:48:0:0 "
-    "residual=m:f32:0:6:0:0 values=v:bf16:8:48:0:0 out=y:f32:8:32:0:0 act=softmax:0.5"};
+    "residual=m:f32:0:6:0:0 values=v:bf16:8:48:0:0 out=y:f32:8:32:0:0 act=softmax:0.5",
+    "attention batch=1 m=6 n=8 k=8 groups=2 keys=6 a=q:bf16:8:0:48:0 b=k:bf16:8:0:48:0 "
+    "values=v:bf16:8:0:48:0 out=y:f32:8:0:48:0 mask=causal act=softmax:0.5"};
 
 class Cudnn : public testing::Test {
  protected:

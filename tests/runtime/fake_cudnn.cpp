@@ -233,6 +233,12 @@ class Run {
           return std::exp(value);
         case 15:
           return std::log(value);
+        case 303:
+          return value >= other() ? 1.0f : 0.0f;
+        case 501:
+          return static_cast<float>(y[static_cast<size_t>(kind.get<int64_t>(9))]);
+        case 601:
+          return at(operation.at(758), y) != 0 ? value : other();
         default:
           break;
       }

@@ -21,7 +21,9 @@ const char* const kAttention =
     "residual=x3:f32:0:7:0:0 values=x2:f16:48:336:16:0 out=y:f16:48:240:16:0 act=softmax:0.125";
 
 TEST(ProblemDescriptor, TextComesBack) {
-  for (const char* text : {kGemm, kConvolution, kAttention}) {
+  std::string causal = kAttention;
+  causal.insert(causal.find("act="), "mask=causal ");
+  for (const std::string& text : {std::string(kGemm), std::string(kConvolution), std::string(kAttention), causal}) {
     const ProblemDescriptor p = format::parse_problem(text);
     EXPECT_EQ(format::to_string(p), text);
     EXPECT_EQ(format::parse_problem(format::to_string(p)), p);
@@ -141,6 +143,8 @@ const Wrong kWrong[] = {
     {kAttention, " act=softmax:0.125", ""},
     {kGemm, "act=clip:-1.5:6", "act=softmax:1"},
     {kGemm, "bias=x2:f16", "values=x2:f16"},
+    {kGemm, "act=clip", "mask=causal act=clip"},
+    {kAttention, "act=softmax", "mask=window act=softmax"},
 };
 
 TEST(ProblemDescriptor, OtherTextsAreRefused) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
 
 #include "runtime/format/error.h"
 
@@ -22,7 +23,7 @@ constexpr int kConvolution = 1, kEngine = 2, kConfig = 3, kHeuristics = 4, kPlan
 constexpr int kHandleType = 0, kDataType = 1, kBoolean = 2, kInt64 = 3, kFloat = 4, kDouble = 5, kPointer = 6,
               kConvolutionMode = 7, kHeuristicsMode = 8, kKnobType = 9, kNumericalNote = 11, kDescriptor = 15;
 // cudnnBackendAttributeName_t
-constexpr int kUpperClip = 4, kSlope = 5;
+constexpr int kUpperClip = 4, kSlope = 5, kAxis = 9, kThird = 758;
 constexpr int kMathOfConvolution = 100, kModeOfConvolution = 101, kDilations = 102, kStrides = 103, kPadsEnd = 104,
               kPads = 105, kSpatialDims = 106;
 constexpr int kModeOfHeuristics = 200, kGraphOfHeuristics = 201, kResults = 202;
@@ -44,14 +45,15 @@ constexpr Operation kPointwise = {0, 13, 1, 0, 14, 750, 751, 752, 753},
                     kReduction = {21, 22, 1601, 1600, 18, 1612, 1610, 0, 1611};
 
 constexpr int kCrossCorrelation = 1, kAdd = 0, kMultiply = 1, kDivide = 6, kSubtract = 9, kExp = 13, kLog = 15,
-              kRelu = 100, kSumOf = 0, kMaximumOf = 3;
+              kRelu = 100, kGreaterOrEqual = 303, kIndex = 501, kSelect = 601, kSumOf = 0, kMaximumOf = 3;
+constexpr int kFloat32 = 0, kInt32 = 4, kBool = 11;  // cudnnDataType_t
 constexpr int kModeA = 3;  // of heuristics: what they know by heart, then a model of the GPU
 constexpr int kNoHostMemory = 4003, kNoDeviceMemory = 4004;         // statuses
 constexpr int kNoteTensorCore = 0, kNoteStrictNan = 9;              // of engines as exact as the sum of products itself
 constexpr int64_t kMaxNotes = 32, kMaxKnobs = 64, kMaxOffers = 24;  // more than there are, or wanted
 constexpr int64_t kAlignment = 16;                                  // of a caller's tensors, in bytes
 constexpr int64_t kMaxWorkspace = int64_t{256} << 20;               // an engine that needs more is not worth it
-constexpr int64_t kScale = 99;                                      // the number of attention's scale
+constexpr int64_t kScale = 99, kNothing = 98;  // the numbers of attention's scale, and of what masked scores are
 constexpr int64_t kFirstBetween = 100;                              // numbers of tensors between operations
 
 int type_of(DataType type) { return type == DataType::kF16 ? 2 : type == DataType::kBF16 ? 9 : 0; }
@@ -123,6 +125,7 @@ class GraphMaker {
     void* scores = operate(kProduct, 0, operand(p.a), operand(p.b), tensor(all));
     scores = operate(kPointwise, kMultiply, scores, tensor({1, 1, 1, 1}, DataType::kF32, kScale), tensor(all));
     if (!p.residual.name.empty()) scores = operate(kPointwise, kAdd, scores, operand(p.residual), tensor(all));
+    if (p.causal) scores = masked(scores, all);
     void* max = operate(kReduction, kMaximumOf, scores, nullptr, tensor(row));
     void* powers = operate(kPointwise, kSubtract, scores, max, tensor(all));
     powers = operate(kPointwise, kExp, powers, nullptr, tensor(all));
@@ -132,21 +135,33 @@ class GraphMaker {
     operate(kProduct, 0, powers, operand(p.values), operand(p.out));
   }
 
+  // Scores of keys behind the row's own are minus infinity.
+  void* masked(void* scores, const Extents& all) {
+    void* row = operate(kPointwise, kIndex, scores, nullptr, plain_tensor(all, kInt32), {.math = kInt32, .axis = 2});
+    void* key = operate(kPointwise, kIndex, scores, nullptr, plain_tensor(all, kInt32), {.math = kInt32, .axis = 3});
+    void* seen = operate(kPointwise, kGreaterOrEqual, row, key, plain_tensor(all, kBool), {.math = kBool});
+    void* nothing = tensor({1, 1, 1, 1}, DataType::kF32, kNothing);
+    return operate(kPointwise, kSelect, scores, nothing, tensor(all), {.third = seen});
+  }
+
   // Without a number it is one between operations; without strides channels lie next to each other, then dims from the
   // last one on, and attention has no channels.
   void* tensor(const Extents& extents, DataType type = DataType::kF32, int64_t number = 0, Extents strides = {}) {
+    return plain_tensor(extents, type_of(type), number, std::move(strides));
+  }
+  void* plain_tensor(const Extents& extents, int type, int64_t number = 0, Extents strides = {}) {
     const int64_t known = number != 0 ? number : kFirstBetween + std::ssize(parts_);
     const bool channels = problem_.kind == ProblemDescriptor::Kind::kConvolution, given = !strides.empty();
     strides.resize(extents.size(), 1);
     int64_t step = channels ? extents[1] : 1;
     for (size_t d = extents.size(); d-- > 0 && !given;)
       if (!channels || d != 1) strides[d] = step, step *= extents[d];
-    return add(kTensor, {{kTypeOfTensor, kDataType, type_of(type)},
+    return add(kTensor, {{kTypeOfTensor, kDataType, type},
                          {kExtentsOfTensor, kInt64, extents},
                          {kStridesOfTensor, kInt64, strides},
                          {kNumberOfTensor, kInt64, known},
                          {kAlignmentOfTensor, kInt64, kAlignment},
-                         {kIsByValue, kBoolean, number == kScale},
+                         {kIsByValue, kBoolean, number == kScale || number == kNothing},
                          {kIsVirtual, kBoolean, number == 0}});
   }
 
@@ -171,11 +186,20 @@ class GraphMaker {
     return tensor(extents, o.dtype, number, strides);
   }
 
+  // Of some operations: the type that they compute in, along which axis they count, what chooses.
+  struct Details {
+    int math = kFloat32;
+    int64_t axis = -1;
+    void* third = nullptr;
+  };
   // `other` is null where there is one operand.
   void* operate(const Operation& operation, int mode, void* value, void* other, void* result) {
+    return operate(operation, mode, value, other, result, Details());
+  }
+  void* operate(const Operation& operation, int mode, void* value, void* other, void* result, const Details& details) {
     const ProblemDescriptor& p = problem_;
-    const int math = type_of(DataType::kF32);
-    std::vector<CudnnAttribute> kind = {{operation.math, kDataType, math}};
+    std::vector<CudnnAttribute> kind = {{operation.math, kDataType, details.math}};
+    if (details.axis >= 0) kind.push_back({kAxis, kInt64, details.axis});
     if (operation.mode_type != 0) kind.push_back({operation.mode, operation.mode_type, mode});
     if (mode == kRelu && p.activation == Activation::kClip) kind.push_back({kUpperClip, kDouble, p.parameters[1]});
     if (mode == kRelu && p.activation == Activation::kLeakyRelu) kind.push_back({kSlope, kDouble, p.parameters[0]});
@@ -184,6 +208,7 @@ class GraphMaker {
                                        {operation.value, kDescriptor, value},
                                        {operation.result, kDescriptor, result}};
     if (other != nullptr) use.push_back({operation.other, kDescriptor, other});
+    if (details.third != nullptr) use.push_back({kThird, kDescriptor, details.third});
     operations_.push_back(add(operation.use, use));
     return result;
   }
@@ -289,8 +314,10 @@ void CudnnCall::run(std::span<const DevicePtr> operands, DevicePtr workspace, St
     numbers.push_back(std::ssize(addresses));
   }
   const float scale = problem_.parameters.empty() ? 1 : static_cast<float>(problem_.parameters[0]);
+  const float nothing = -std::numeric_limits<float>::infinity();
   if (problem_.activation == Activation::kSoftmax)
     numbers.push_back(kScale), addresses.push_back(reinterpret_cast<DevicePtr>(&scale));
+  if (problem_.causal) numbers.push_back(kNothing), addresses.push_back(reinterpret_cast<DevicePtr>(&nothing));
   const CudnnDescriptor pack(
       library_, kPack, "take its operands",
       {{kPackNumbers, kInt64, numbers}, {kPackAddresses, kPointer, addresses}, {kPackWorkspace, kPointer, workspace}});

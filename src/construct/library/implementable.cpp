@@ -258,6 +258,21 @@ bool lay_attention(const te::Program& program, const te::Compute& result, VarMap
          (!parts.contains("r") || laid(parts["r"], rows[0].name, "key", p.residual));
 }
 
+// What is left of scores of which a mask leaves the keys up to the row's own, and that row; else `scores`, and no name.
+std::pair<Expr, std::string> without_causal_mask(const Expr& scores, const std::vector<te::Axis>& axes) {
+  constexpr double kLow = -65504;  // what masks of f16 leave
+  Expr e = scores;
+  while (e.op() == Op::kCast) e = e.arg(0);
+  const bool masked = e.op() == Op::kSelect && e.arg(2).op() == Op::kFloatImm && e.arg(2)->number <= kLow;
+  if (!masked) return {scores, ""};
+  const Analyzer ranges;
+  for (const te::Axis& axis : axes) {
+    if (equal(ranges.simplify(e.arg(0)), ranges.simplify(var("key") < axis.var() + int_imm(1))))
+      return {e.arg(1), axis.name};
+  }
+  return {scores, ""};
+}
+
 // softmax(scale * q k^T + r) v. Sums and maxima are taken at "key" and "depth", else in terms of the result's axes.
 Result<Implementable> match_attention(const te::Program& all) {
   using enum te::CombinerKind;
@@ -276,10 +291,12 @@ Result<Implementable> match_attention(const te::Program& all) {
                        fits(parse_form("s"), over_keys(kMax, parts["m"]), parts) &&
                        fits(parse_form("exp(s - m)"), over_keys(kSum, parts["z"]), parts);
   if (!softmax) return declined("no softmax multiplies values");
+  const auto [scores, row] = without_causal_mask(parts["s"], result.axes);
+  p.causal = !row.empty();
   for (const std::string_view form :
        {"x", "x * p", "x / p", "x + r", "x * p + r", "x / p + r", "r + x", "r + x * p", "r + x / p"}) {
     VarMap found = parts;
-    const bool fit = p.parameters.empty() && fits(parse_form(form), parts["s"], found) &&
+    const bool fit = p.parameters.empty() && fits(parse_form(form), scores, found) &&
                      fits(parse_form("q * k"), term_of(program, found["x"], kSum, "depth", p.k), found);
     if (!fit) continue;
     const double scale = found.contains("p") ? found["p"]->number : 1;
@@ -287,7 +304,9 @@ Result<Implementable> match_attention(const te::Program& all) {
     parts = found;
   }
   if (p.parameters.empty()) return declined("what softmax reads is no product, scaled and masked");
-  if (!lay_attention(program, result, parts, p)) return declined("operands of attention do not lie row by row");
+  const bool of_rows = row.empty() || (uses_var(parts["q"], row) && !uses_var(parts["k"], row));
+  if (!of_rows || !lay_attention(program, result, parts, p))
+    return declined("operands of attention do not lie row by row");
   for (auto c = program.computes.rbegin(); c != program.computes.rend(); ++c) {
     if (c->name() != out.output)
       out.schedule.compute_at(c->name(), out.output, result.axes.end()[-2].name, loop::Scope::kStack);

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Keeps docs/options.md what the tables of options say.
+"""Keeps docs/reference/options.md what the tables of options say.
 
   scripts/options_page.py --tilewright PATH            writes it anew
   scripts/options_page.py --tilewright PATH --check    compares; exit code 1 and a diff when they differ
@@ -10,7 +10,7 @@ import pathlib
 import subprocess
 import sys
 
-PAGE = pathlib.Path(__file__).resolve().parent.parent / "docs" / "options.md"
+PAGE = pathlib.Path(__file__).resolve().parent.parent / "docs" / "reference" / "options.md"
 
 
 def main():
@@ -26,7 +26,7 @@ def main():
     if text == old:
         return 0
     sys.stdout.writelines(difflib.unified_diff(old.splitlines(True), text.splitlines(True), str(PAGE), "the tables"))
-    print("docs/options.md is out of date: run scripts/options_page.py without --check")
+    print("docs/reference/options.md is out of date: run scripts/options_page.py without --check")
     return 1
 
 

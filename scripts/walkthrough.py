@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Keeps the dumps in docs/architecture.md true.
+"""Keeps the dumps in docs/internals/architecture.md true.
 
   scripts/walkthrough.py --tilewright PATH --tw-opt PATH            writes them anew
   scripts/walkthrough.py --tilewright PATH --tw-opt PATH --check    compares; exit code 1 and a diff when they differ
@@ -19,7 +19,7 @@ import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-PAGE = ROOT / "docs" / "architecture.md"
+PAGE = ROOT / "docs" / "internals" / "architecture.md"
 TARGET = "cpu:x86-64-v4"
 SHAPE = "2,20,3"  # m, n, k: one full vector of 16 columns and a tail of 4
 GPU_TARGET = "cuda:sm_80"
@@ -117,7 +117,7 @@ def main():
         PAGE.write_text(new)
     elif new != old:
         sys.stdout.writelines(difflib.unified_diff(old.splitlines(True), new.splitlines(True), str(PAGE), "real dumps"))
-        print("docs/architecture.md is out of date: run scripts/walkthrough.py without --check and read the text around it")
+        print("docs/internals/architecture.md is out of date: run scripts/walkthrough.py without --check and read the text around it")
         return 1
     return 0
 

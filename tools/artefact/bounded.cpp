@@ -17,7 +17,7 @@ namespace {
 using graph::RefTensor;
 
 constexpr double kNormalizationUlps = 8;
-// Of elementary functions: what they may be off by (docs/vector-math.md) is 2 u an ULP, of which finish_bounds() makes
+// Of elementary functions: what they may be off by (docs/internals/vector-math.md) is 2 u an ULP, of which finish_bounds() makes
 // the fourfold.
 constexpr double kUnitsOfUlp = 0.5;
 constexpr double kUlpsOfF64 = 8;

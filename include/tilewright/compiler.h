@@ -132,8 +132,9 @@ typedef struct TwCompilerApi {
   const char* (*status_details)(const TwCompilerStatus* status);
   void (*status_free)(TwCompilerStatus* status);
 
-  /* What compilers know: rows of the table of options, in the order of docs/reference/options.md, and the names that the option
-   * "target" takes. option_info: TW_COMPILER_USAGE when there is no such row. target_name: NULL when there is none. */
+  /* What compilers know: rows of the table of options, in the order of docs/reference/options.md, and the names that
+   * the option "target" takes. option_info: TW_COMPILER_USAGE when there is no such row. target_name: NULL when there
+   * is none. */
   size_t (*option_count)(void);
   TwCompilerStatus* (*option_info)(size_t index, TwOptionInfo* info);
   size_t (*target_count)(void);

@@ -1,5 +1,5 @@
-// tilewright options: all options and what becomes of them, as the Markdown of docs/reference/options.md or as JSON. Not for
-// people, who have the page.
+// tilewright options: all options and what becomes of them, as the Markdown of docs/reference/options.md or as JSON.
+// Not for people, who have the page.
 #include "driver/option_table.h"
 #include "tilewright/option_table.h"
 #include "tilewright/verb.h"

@@ -107,7 +107,7 @@ class Check:
         found, todo = {index}, [index] if index.exists() else []
         while todo:
             page = todo.pop()
-            for _, path, _ in links(page):
+            for path in filter(None, (path for _, path, _ in links(page))):
                 target = (page.parent / path).resolve()
                 for next_page in target.glob("*.md") if target.is_dir() else [target]:
                     if next_page in self.pages and next_page not in found:

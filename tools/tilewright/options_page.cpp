@@ -59,7 +59,7 @@ std::string verbs(const OptionRow& row) {
 
 void print_page() {
   fmt::print(
-      "# Options\n\n<!-- Written by scripts/options_page.py from the tables of options; do not edit. -->\n\n"
+      "# Options\n\n<!-- Written by scripts/reference_pages.py from the tables of options; do not edit. -->\n\n"
       "Each option has one name: `--NAME` on the command line, `\"NAME\"` in a file of `--config`, and\n"
       "`options_set(options, \"NAME\", ..)` in C where it is an option of compiling. The command line stands above "
       "the\n"

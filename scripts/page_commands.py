@@ -3,14 +3,14 @@
 Every block of code of a page names its language. Run are, in their order and in one folder for each page:
   sh        commands; all of them must succeed
   console   commands behind `$ `, and what they print. A command must succeed, unless the next one is `echo $?`.
-            The lines shown must be among those printed, in their order. Words with digits, and units behind them, may be
-            others; `...` at the end of a line stands for any words.
+            The lines shown must be among those printed, in their order. Words with digits, and units behind them,
+            may be others; `...` at the end of a line stands for any words.
   python    in one interpreter for each page
 Comments in the page's source, each on a line of its own, say more:
   <!-- not run: REASON -->  before a block: it is counted and its reason printed, for example that it needs a GPU
   <!-- file: NAME -->       before a block: it becomes a file of the page's folder
-  <!-- setup: COMMANDS -->  what a reader is supposed to have already; its exports hold for the rest of the page. It knows
-                            ROOT (the project), BUILD (its build folder) and PYTHON (an interpreter with onnx)
+  <!-- setup: COMMANDS -->  what a reader is supposed to have already; its exports hold for the rest of the page. It
+                            knows ROOT (the project), BUILD (its build folder) and PYTHON (an interpreter with onnx)
 """
 import dataclasses
 import json
@@ -62,7 +62,8 @@ def blocks_of(page, text):
         if open_block is None and line.startswith("```"):
             open_block = Block(number, line[3:].strip(), "", before.get("not run", ""), before.get("file", ""))
             if open_block.language not in RUN + SHOWN:
-                raise PageError(f"{page}:{number}: a block of '{open_block.language}': expected {', '.join(RUN + SHOWN)}")
+                expected = ", ".join(RUN + SHOWN)
+                raise PageError(f"{page}:{number}: a block of '{open_block.language}': expected {expected}")
             before = {}
         elif line.startswith("```"):
             found.append(open_block)
@@ -194,11 +195,12 @@ class Runner:
 
 
 class Session:
-    """The folder, environment and interpreter of one page. A method for each language returns what is wrong, or None."""
+    """Folder, environment and interpreter of one page. A method for each language returns what is wrong, or None."""
 
     def __init__(self, folder, environment, python):
         # What one page compiled is not in the cache of the next one.
-        self.folder, self.environment, self.path = folder, environment | {"TILEWRIGHT_CACHE_DIR": f"{folder}/.cache"}, python
+        self.folder, self.path = folder, python
+        self.environment = environment | {"TILEWRIGHT_CACHE_DIR": f"{folder}/.cache"}
         self.python_process = None
 
     def close(self):
@@ -229,7 +231,8 @@ class Session:
     def console(self, text):
         commands = transcript_of(text)
         # `$?` is that of the command before, not that of the mark.
-        script = "".join(f"{command}\n_code=$?; printf '\\n{MARK}%s\\n' $_code; (exit $_code)\n" for command, _ in commands)
+        mark = f"_code=$?; printf '\\n{MARK}%s\\n' $_code; (exit $_code)\n"
+        script = "".join(f"{command}\n{mark}" for command, _ in commands)
         _, printed = self.bash(script)
         parts = re.split(f"\n{MARK}(\\d+)\n", printed)
         for i, (command, shown) in enumerate(commands):

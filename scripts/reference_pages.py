@@ -16,7 +16,8 @@ FOLDER = ROOT / "docs" / "reference"
 HEADERS = {"runtime-api.md": ("runtime.h", "The runtime's C interface"),
            "compiler-api.md": ("compiler.h", "The compiler's C interface")}
 TYPE = re.compile(r"^(?:/\*(?P<comment>(?:(?!\*/).)*)\*/\n)?"
-                  r"(?P<code>typedef (?:struct|enum) (?P<name>\w+) \{(?:[^\n]*\} \w+;|.*?^\} \w+;))", re.MULTILINE | re.DOTALL)
+                  r"(?P<code>typedef (?:struct|enum) (?P<name>\w+) \{(?:[^\n]*\} \w+;|.*?^\} \w+;))",
+                  re.MULTILINE | re.DOTALL)
 
 
 def prose(comment):
@@ -61,7 +62,8 @@ def interface_page(header, title):
     text = (ROOT / path).read_text()
     name, body, before, after = parts_of(text)
     head = prose(re.match(r"/\*(.*?)\*/", text, re.DOTALL).group(1))
-    lines = [f"# {title}", "", f"<!-- Written by scripts/reference_pages.py from {path}; do not edit. -->", "", head, ""]
+    source = f"<!-- Written by scripts/reference_pages.py from {path}; do not edit. -->"
+    lines = [f"# {title}", "", source, "", head, ""]
     entry = re.search(r"^TW_API .*;", after, re.MULTILINE).group(0)
     version = re.search(r"^#define TW_\w*API_VERSION \w+", before, re.MULTILINE).group(0)
     lines += ["```c", f"#include <tilewright/{header}>", version, entry, "```", "", f"## Functions of {name}", ""]
@@ -92,7 +94,8 @@ def main():
         if text == old:
             continue
         if args.check:
-            sys.stdout.writelines(difflib.unified_diff(old.splitlines(True), text.splitlines(True), str(page), "the sources"))
+            lines = old.splitlines(True), text.splitlines(True)
+            sys.stdout.writelines(difflib.unified_diff(*lines, str(page), "the sources"))
             stale.append(str(page.relative_to(ROOT)))
         else:
             page.write_text(text)

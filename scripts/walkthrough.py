@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Keeps true what the pages say that the programs do.
 
-  scripts/walkthrough.py --tilewright PATH --tw-opt PATH            writes the dumps of docs/internals/architecture.md anew
+  scripts/walkthrough.py --tilewright PATH --tw-opt PATH            writes the dumps in docs/internals/architecture.md
   scripts/walkthrough.py --tilewright PATH --tw-opt PATH --check    compares; exit code 1 and a diff when they differ
   scripts/walkthrough.py --tilewright PATH --commands [PAGE..]      runs the command blocks of README.md, docs/start and
       docs/guide, or of these pages; exit code 1 when one does not do what the page says (scripts/page_commands.py)
@@ -104,7 +104,8 @@ def fill(page, found):
 
 
 def pages_with_commands(with_python):
-    pages = [ROOT / "README.md", *sorted((ROOT / "docs/start").glob("*.md")), *sorted((ROOT / "docs/guide").glob("*.md"))]
+    folders = [ROOT / "docs" / "start", ROOT / "docs" / "guide"]
+    pages = [ROOT / "README.md", *(page for folder in folders for page in sorted(folder.glob("*.md")))]
     return [p for p in pages if not with_python or re.search("^```python$", p.read_text(), re.MULTILINE)]
 
 
@@ -151,7 +152,7 @@ def bring_up_to_date(args, python):
         PAGE.write_text(new)
     elif new != old:
         sys.stdout.writelines(difflib.unified_diff(old.splitlines(True), new.splitlines(True), str(PAGE), "real dumps"))
-        print("docs/internals/architecture.md is out of date: run scripts/walkthrough.py without --check and read the text around it")
+        print(f"{PAGE.relative_to(ROOT)} is out of date: run this without --check, and read the text around the dumps")
         return 1
     return 0
 

@@ -76,7 +76,8 @@ class Check:
         self.missing.append(f"{file.relative_to(self.root)}:{number}: {what}")
 
     def exists(self, bases, path):
-        return path.startswith(GENERATED) or any(any(b.glob(path)) if "*" in path else (b / path).exists() for b in bases)
+        found = (any(base.glob(path)) if "*" in path else (base / path).exists() for base in bases)
+        return path.startswith(GENERATED) or any(found)
 
     def check_page(self, page):
         for number, path, heading in links(page):

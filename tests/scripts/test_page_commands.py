@@ -59,9 +59,9 @@ class Pages(unittest.TestCase):
         self.assert_right(block("console", "$ echo a \\\n  b\na b"))
 
     def test_blocks_of_a_page_share_folder_exports_and_interpreter(self):
-        counts = self.assert_right("<!-- setup: export WORD=seen; echo made > file -->", block("sh", 'test "$WORD" = seen'),
-                                   block("python", "x = open('file').read().strip()"), block("python", "assert x == 'made'"),
-                                   block("json", '{"a": 1}', "<!-- file: a.json -->"), block("sh", "grep -q a a.json"))
+        counts = self.assert_right("<!-- setup: export WORD=seen; echo made > file -->",
+                                   block("sh", 'test "$WORD" = seen'), block("python", "x = open('file').read().strip()"),
+                                   block("python", "assert x == 'made'"), block("json", '{"a": 1}', "<!-- file: a.json -->"), block("sh", "grep -q a a.json"))
         self.assertEqual(counts, {"run": 4, "not run": 0, "failed": 0})
         self.assert_wrong("FAILED", "<!-- setup: false -->")
 
@@ -70,8 +70,8 @@ class Pages(unittest.TestCase):
         self.assert_wrong("the interpreter ended", block("python", "import os\nos._exit(0)"))
 
     def test_what_is_not_run_says_why(self):
-        ok, printed, counts = self.run_page(block("sh", "false", "<!-- not run: it needs a GPU -->"), block("python", "x"),
-                                            python=None)
+        ok, printed, counts = self.run_page(block("sh", "false", "<!-- not run: it needs a GPU -->"),
+                                            block("python", "x"), python=None)
         self.assertTrue(ok)
         self.assertEqual(counts, {"run": 0, "not run": 2, "failed": 0})
         self.assertIn("page.md:2: not run: it needs a GPU", printed)

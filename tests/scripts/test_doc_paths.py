@@ -25,7 +25,8 @@ class Paths(unittest.TestCase):
         return code, out.getvalue().splitlines()
 
     def test_what_is_there(self):
-        index = "[a](guide/a.md#the-first-one) [b](#here) [web](https://example.org)\n# Here\n```sh\n[x](nowhere)\n```\n"
+        index = ("[a](guide/a.md#the-first-one) [b](#here) [web](https://example.org)\n# Here\n"
+                 "```sh\n[x](nowhere)\n```\n")
         self.assertEqual(self.check(docs_README__md=index, docs_guide_a__md="# The `first` one\n[up](../README.md)\n",
                                     src_x__cpp=f"// {DOCS}/guide/a.md\n"), (0, []))
 

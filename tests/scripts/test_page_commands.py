@@ -60,8 +60,10 @@ class Pages(unittest.TestCase):
 
     def test_blocks_of_a_page_share_folder_exports_and_interpreter(self):
         counts = self.assert_right("<!-- setup: export WORD=seen; echo made > file -->",
-                                   block("sh", 'test "$WORD" = seen'), block("python", "x = open('file').read().strip()"),
-                                   block("python", "assert x == 'made'"), block("json", '{"a": 1}', "<!-- file: a.json -->"), block("sh", "grep -q a a.json"))
+                                   block("sh", 'test "$WORD" = seen'),
+                                   block("python", "x = open('file').read().strip()"),
+                                   block("python", "assert x == 'made'"),
+                                   block("json", '{"a": 1}', "<!-- file: a.json -->"), block("sh", "grep -q a a.json"))
         self.assertEqual(counts, {"run": 4, "not run": 0, "failed": 0})
         self.assert_wrong("FAILED", "<!-- setup: false -->")
 

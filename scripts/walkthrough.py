@@ -115,7 +115,7 @@ def run_commands(args, python):
         os.environ["TILEWRIGHT_DB"] = f"{folder}/tuning.db"
         interpreter = pathlib.Path(args.python or python).absolute()  # whose python3 has onnx and numpy
         programs = [args.tilewright.absolute().parent, interpreter.parent]
-        runner = page_commands.Runner(ROOT, args.build, programs, args.python, python)
+        runner = page_commands.Runner(ROOT, args.build and args.build.absolute(), programs, args.python, python)
         for page in args.pages or pages_with_commands(args.python):
             runner.run_page(page.absolute())
     print(", ".join(f"{count} blocks {kind}" for kind, count in runner.counts.items()))

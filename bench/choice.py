@@ -4,7 +4,7 @@
   PYTHON bench/choice.py choice30 --threads 1
   PYTHON bench/choice.py gemm10 --explore 300 --explore-seed 5
 
-Every candidate and every random schedule is measured by the compiler itself (docs/measuring.md). "first": time of the
+Every candidate and every random schedule is measured by the compiler itself (docs/performance/measuring.md). "first": time of the
 best of all over that of the constructor's first candidate; "top": over that of its best candidate. 1 is perfect.
 Operators of a family without random schedules are named and not counted.
 """

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""An option is declared once: as a row of a table (docs/adr/0027). Refused are
+"""An option is declared once: as a row of a table (docs/internals/adr/0027). Refused are
 
 - an option that the command declares elsewhere: a flag's name given to CLI11 outside of what reads the tables;
 - a row outside the tables, and two rows of one name for one verb;

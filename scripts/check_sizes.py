@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Checks the size rules of the project's C++ (docs/architecture.md, "Sizes and style").
+"""Checks the size rules of the project's C++ (docs/internals/architecture.md, "Sizes and style").
 
   python3 scripts/check_sizes.py [--root DIR] [FILE ...]
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Draws docs/images/results.svg, the bars of the README, from the first table of docs/results.md.
+"""Draws docs/images/results.svg, the bars of the README, from the first table of docs/performance/results.md.
 
   draw_results.py           writes the picture
   draw_results.py --check   ends with 1 when the picture is not that of the table
@@ -60,12 +60,12 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--check", action="store_true")
     args = parser.parse_args()
-    picture = draw(*first_table((ROOT / "docs" / "results.md").read_text()))
+    picture = draw(*first_table((ROOT / "docs" / "performance" / "results.md").read_text()))
     if not args.check:
         PICTURE.parent.mkdir(exist_ok=True)
         PICTURE.write_text(picture)
     elif not PICTURE.exists() or PICTURE.read_text() != picture:
-        sys.exit("docs/images/results.svg is not that of docs/results.md: run scripts/draw_results.py")
+        sys.exit("docs/images/results.svg is not that of docs/performance/results.md: run scripts/draw_results.py")
 
 
 if __name__ == "__main__":

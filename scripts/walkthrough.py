@@ -1,12 +1,16 @@
 #!/usr/bin/env python3
-"""Keeps the dumps in docs/architecture.md true.
+"""Keeps true what the pages say that the programs do.
 
-  scripts/walkthrough.py --tilewright PATH --tw-opt PATH            writes them anew
+  scripts/walkthrough.py --tilewright PATH --tw-opt PATH            writes the dumps in docs/internals/architecture.md
   scripts/walkthrough.py --tilewright PATH --tw-opt PATH --check    compares; exit code 1 and a diff when they differ
+  scripts/walkthrough.py --tilewright PATH --commands [PAGE..]      runs the command blocks of README.md, docs/start and
+      docs/guide, or of these pages; exit code 1 when one does not do what the page says (scripts/page_commands.py)
 
-Compiles a small MatMul+bias+ReLU (made by scripts/make_models.py) for cpu:x86-64-v4 and for cuda:sm_80 with --dump-ir,
-and puts each dump between `<!-- dump: NAME -->` and `<!-- end -->`. Exit code 77: not run, since no Python with onnx was found (TW_PYTHON,
-.venv, or this one).
+Dumps: compiles a small MatMul+bias+ReLU (made by scripts/make_models.py) for cpu:x86-64-v4 and for cuda:sm_80 with
+--dump-ir, and puts each dump between `<!-- dump: NAME -->` and `<!-- end -->`.
+Commands: --build FOLDER is what pages install from. With --python PATH, which has the wheel, only pages with Python
+blocks are run, those blocks too; without it all pages, without them.
+Exit code 77: not run, since no Python with onnx was found (TW_PYTHON, .venv, or this one).
 """
 import argparse
 import difflib
@@ -18,8 +22,10 @@ import subprocess
 import sys
 import tempfile
 
+import page_commands
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-PAGE = ROOT / "docs" / "architecture.md"
+PAGE = ROOT / "docs" / "internals" / "architecture.md"
 TARGET = "cpu:x86-64-v4"
 SHAPE = "2,20,3"  # m, n, k: one full vector of 16 columns and a tail of 4
 GPU_TARGET = "cuda:sm_80"
@@ -97,16 +103,45 @@ def fill(page, found):
     return BLOCK.sub(block, page)
 
 
+def pages_with_commands(with_python):
+    folders = [ROOT / "docs" / "start", ROOT / "docs" / "guide"]
+    pages = [ROOT / "README.md", *(page for folder in folders for page in sorted(folder.glob("*.md")))]
+    return [p for p in pages if not with_python or re.search("^```python$", p.read_text(), re.MULTILINE)]
+
+
+def run_commands(args, python):
+    """Runs the blocks of all pages with one database, so that what is measured once is known."""
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ["TILEWRIGHT_DB"] = f"{folder}/tuning.db"
+        interpreter = pathlib.Path(args.python or python).absolute()  # whose python3 has onnx and numpy
+        programs = [args.tilewright.absolute().parent, interpreter.parent]
+        runner = page_commands.Runner(ROOT, args.build and args.build.absolute(), programs, args.python, python)
+        for page in args.pages or pages_with_commands(args.python):
+            runner.run_page(page.absolute())
+    print(", ".join(f"{count} blocks {kind}" for kind, count in runner.counts.items()))
+    return 1 if runner.counts["failed"] else 0
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tilewright", required=True, type=pathlib.Path)
-    parser.add_argument("--tw-opt", required=True, type=pathlib.Path)
+    parser.add_argument("--tw-opt", type=pathlib.Path)
     parser.add_argument("--check", action="store_true")
+    parser.add_argument("--commands", action="store_true")
+    parser.add_argument("--build", type=pathlib.Path)
+    parser.add_argument("--python", type=pathlib.Path)
+    parser.add_argument("pages", nargs="*", type=pathlib.Path, metavar="PAGE")
     args = parser.parse_args()
+    if not args.commands and args.tw_opt is None:
+        parser.error("the dumps need --tw-opt")
     python = python_with_onnx()
     if python is None:
         print("not run: no Python with onnx (scripts/setup_python.sh makes one)")
         return NOT_RUN
+    return run_commands(args, python) if args.commands else bring_up_to_date(args, python)
+
+
+def bring_up_to_date(args, python):
     with tempfile.TemporaryDirectory() as folder:
         found = dumps(args, python, pathlib.Path(folder))
     old = PAGE.read_text()
@@ -117,7 +152,7 @@ def main():
         PAGE.write_text(new)
     elif new != old:
         sys.stdout.writelines(difflib.unified_diff(old.splitlines(True), new.splitlines(True), str(PAGE), "real dumps"))
-        print("docs/architecture.md is out of date: run scripts/walkthrough.py without --check and read the text around it")
+        print(f"{PAGE.relative_to(ROOT)} is out of date: run this without --check, and read the text around the dumps")
         return 1
     return 0
 

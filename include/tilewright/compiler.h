@@ -50,7 +50,7 @@ typedef struct TwCompilerStatus TwCompilerStatus;
 typedef struct TwCompileOptions TwCompileOptions;
 typedef struct TwCompilation TwCompilation;
 
-/* A row of the table of options (docs/options.md). */
+/* A row of the table of options (docs/reference/options.md). */
 typedef struct TwOptionInfo {
   size_t struct_size;
   const char* name;     /* as options_set takes it: "target" */
@@ -132,8 +132,9 @@ typedef struct TwCompilerApi {
   const char* (*status_details)(const TwCompilerStatus* status);
   void (*status_free)(TwCompilerStatus* status);
 
-  /* What compilers know: rows of the table of options, in the order of docs/options.md, and the names that the option
-   * "target" takes. option_info: TW_COMPILER_USAGE when there is no such row. target_name: NULL when there is none. */
+  /* What compilers know: rows of the table of options, in the order of docs/reference/options.md, and the names that
+   * the option "target" takes. option_info: TW_COMPILER_USAGE when there is no such row. target_name: NULL when there
+   * is none. */
   size_t (*option_count)(void);
   TwCompilerStatus* (*option_info)(size_t index, TwOptionInfo* info);
   size_t (*target_count)(void);
@@ -171,7 +172,7 @@ typedef struct TwCompilerApi {
    * library: beside it, in ../bin, ../../bin or ../libexec/tilewright. Where there is none, what the compiler predicts
    * to be best is taken, and a warning of the report says so; the option "no-measure" asks for the same without a
    * warning. What was measured is kept in a database ("db"), artefacts and kernels in a cache ("no-cache"); the
-   * environment says where, as to the command (docs/options.md). */
+   * environment says where, as to the command (docs/reference/options.md). */
   TwCompilerStatus* (*compile_file)(const char* path, const TwCompileOptions* options,
                                     const TwCompileCallbacks* callbacks, TwCompilation** compilation);
   /* The same for the ONNX model in `bytes`. External data is read from files below `data_directory`; NULL or "": a

@@ -58,7 +58,7 @@ struct InputShapes {
 };
 
 /// What a compilation may be told. The fields are what programs use most; all of it has a name (options(), and
-/// docs/options.md), by which set() takes it as text.
+/// docs/reference/options.md), by which set() takes it as text.
 struct CompileOptions {
   /// A name of target_names(), or several CPU levels with commas between, for one artefact that holds them all. "cpu"
   /// is this host, with what it measures: once, in about 2 s, kept in $TILEWRIGHT_CACHE_DIR or else
@@ -323,7 +323,7 @@ inline void refit_file(const std::string& artefact, const std::string& weights, 
   detail::check(detail::api().refit_file(artefact.c_str(), weights.c_str(), output.c_str(), nullptr));
 }
 
-/// All options that CompileOptions::set takes, in the order of docs/options.md.
+/// All options that CompileOptions::set takes, in the order of docs/reference/options.md.
 inline std::vector<OptionInfo> options() {
   std::vector<OptionInfo> out;
   for (std::size_t i = 0; i < detail::api().option_count(); ++i) {

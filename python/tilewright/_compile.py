@@ -188,7 +188,7 @@ def compile(
     constants: inputs that become part of the model, by name. plan: a plan to replay.
     state: {input: output} that the model keeps from one run to the next, or {input: (output, initial value)}.
     device, threads: as of tilewright.load.
-    Other options: those of docs/options.md with _ for -, for example disable_pass=["fuse"]; measure=False for
+    Other options: those of docs/reference/options.md with _ for -, for example disable_pass=["fuse"]; measure=False for
         no-measure.
 
     Ctrl-C while candidates are measured keeps the best so far (report["complete"] is False then); elsewhere it raises

@@ -1,5 +1,5 @@
 // The table of the compiler's options. The command line, --config, the public interfaces, the key of the cache and
-// docs/options.md come from it: whoever adds an option adds a row.
+// docs/reference/options.md come from it: whoever adds an option adds a row.
 #pragma once
 #include <optional>
 #include <span>

@@ -17,7 +17,7 @@ double apply(const double* args) {
 
 constexpr double kRounded = 0.501;  // half a unit and a little: computed in f64 and rounded
 
-// Sorted by name: docs/vector-math.md holds the same bounds, tests/math and tests/expr enforce them.
+// Sorted by name: docs/internals/vector-math.md holds the same bounds, tests/math and tests/expr enforce them.
 constexpr std::array<ElementaryFunction, 24> kFunctions = {{
     {"acos", 1, apply<std::acos>, kRounded},
     {"acosh", 1, apply<std::acosh>, kRounded},

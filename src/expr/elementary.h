@@ -10,7 +10,7 @@ struct ElementaryFunction {
   std::string_view name;
   int arity;
   double (*reference)(const double* args);  // correctly rounded enough: libm in f64
-  double max_ulp;                           // bound of the f32 expansion: docs/vector-math.md
+  double max_ulp;                           // bound of the f32 expansion: docs/internals/vector-math.md
 };
 
 /// exp, log, tanh, erf, sigmoid, sqrt, pow, sin, cos and those that follow from them, and fmod. Sorted by name.

@@ -6,9 +6,9 @@
 namespace tw {
 
 /// An expression without kCall except `sqrt` of f32 and f64 (a hardware instruction). f32 within the bounds of
-/// elementary.h (docs/vector-math.md); f64 within 8 ULP, fmod exact; f16 and bf16 computed in f32 and rounded. NaN,
-/// infinities, signed zeros and subnormals as C's functions give them. Without `share` the result is a graph whose
-/// nodes are shared: its size as a tree may be a thousand times as large.
+/// elementary.h (docs/internals/vector-math.md); f64 within 8 ULP, fmod exact; f16 and bf16 computed in f32 and
+/// rounded. NaN, infinities, signed zeros and subnormals as C's functions give them. Without `share` the result is a
+/// graph whose nodes are shared: its size as a tree may be a thousand times as large.
 Expr expand_elementary(const Expr& e, const Share& share = {}, const Usual& usual = {});
 
 /// The same for values that are rounded to 16 bits: over the approximations of elementary.h, quotients too, with an

@@ -1,6 +1,6 @@
 // Tables of options: what an option is called, what it takes, what holds without it and what it does, each defined
 // once. A table feeds the command line, files of options, the interfaces of the library, the key of the cache and
-// docs/options.md.
+// docs/reference/options.md.
 #pragma once
 #include <concepts>
 #include <span>

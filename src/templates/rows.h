@@ -1,5 +1,5 @@
 // The library of templates: kernels that are parameters of a text, as rows of one table. Which rows compute a product,
-// why others do not, and which are likely to be fast. docs/adr/0019-templates-ship-as-data.md.
+// why others do not, and which are likely to be fast. docs/internals/adr/0019-templates-ship-as-data.md.
 #pragma once
 #include <array>
 #include <cstdint>

@@ -29,14 +29,14 @@ BoundUnit unit_of(const std::string& word) {
 }  // namespace
 
 std::vector<DocumentedBound> documented_bounds() {
-  std::ifstream file(TW_SOURCE_DIR "/docs/vector-math.md");
+  std::ifstream file(TW_SOURCE_DIR "/docs/internals/vector-math.md");
   std::vector<DocumentedBound> rows;
   for (std::string line; std::getline(file, line);) {
     if (!line.starts_with("| `")) continue;
     const std::vector<std::string> row = cells(line);
     rows.push_back({row.at(0), std::stod(row.at(1)), unit_of(row.at(2))});
   }
-  if (rows.empty()) throw std::runtime_error("docs/vector-math.md holds no table of bounds");
+  if (rows.empty()) throw std::runtime_error("docs/internals/vector-math.md holds no table of bounds");
   return rows;
 }
 

@@ -1,4 +1,4 @@
-// The table of docs/vector-math.md, as the tests read it.
+// The table of docs/internals/vector-math.md, as the tests read it.
 #pragma once
 #include <ostream>
 #include <string>

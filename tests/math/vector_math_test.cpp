@@ -1,5 +1,5 @@
-// The functions of docs/vector-math.md as machine code, against f64 references and the bounds that the table states:
-// every operand of f16 and bf16, every exponent of f32.
+// The functions of docs/internals/vector-math.md as machine code, against f64 references and the bounds that the table
+// states: every operand of f16 and bf16, every exponent of f32.
 #include <gtest/gtest.h>
 
 #include <array>

@@ -150,6 +150,51 @@ TEST(Report, MissingDataSaysWhyInThePageAndInTheData) {
   EXPECT_GE(count_of(page, "class=\"missing\""), 8u);
 }
 
+TEST(Report, TheSummarySaysWhyTheSlowestGroupIsSlowAndWhatWasTried) {
+  Report r = chain(1, "Conv");
+  GroupReport& g = r.explained.groups.front();
+  g.plan.other_candidates.resize(2);
+  std::string page = to_html(r);
+  EXPECT_NE(page.find("70.0 % of the arithmetic peak"), std::string::npos);
+  EXPECT_NE(page.find("arithmetic limits it. 2 other candidates were measured beside it; the fastest of them took 1.10 "
+                      "times as long."),
+            std::string::npos);
+  g.peak_share = 25;
+  page = to_html(r);
+  EXPECT_NE(page.find("neither bound explains its time. At the nearer bound it would take 0.25 us."),
+            std::string::npos);
+  g.plan.microseconds = 0, g.plan.predicted_us = 8;
+  for (auto& c : g.plan.other_candidates) c.microseconds = 0, c.predicted_us = 9;
+  r.explained.groups.push_back(group("Cast", 0));
+  r.explained.groups.back().plan.family = "point";
+  page = to_html(r);
+  EXPECT_NE(page.find("8.00 us by prediction, 100 % of all. By its prediction it reaches 25.0 %"), std::string::npos);
+  EXPECT_NE(page.find("Nothing was measured; 2 other candidates were predicted, the best of them at 9.00 us."),
+            std::string::npos);
+  EXPECT_NE(page.find("point: 1 group, time unknown"), std::string::npos);
+  EXPECT_NE(page.find("1 group without a time: not run, not measured, and no model predicts it."), std::string::npos);
+}
+
+TEST(Report, ABusyMachineIsNamedBesideTheLatency) {
+  Report r = chain(1, "Conv");
+  EXPECT_EQ(to_html(r).find("other programs disturbed"), std::string::npos);
+  Latency busy = *r.latency;
+  busy.quiet_share = 0.25;
+  r.latency = busy;
+  EXPECT_NE(to_html(r).find("other programs disturbed 75 % of the runs"), std::string::npos);
+}
+
+TEST(ReportText, LabelsLeaveOutFoldersThatOperatorsShare) {
+  EXPECT_EQ(label_of("/m/layer.1/dense/MatMul+/m/layer.1/Add+/m/layer.1/Add_1+.."),
+            "/m/layer.1/dense/MatMul+Add+Add_1+..");
+  EXPECT_EQ(label_of("/a/b+/c/b"), "/a/b+c/b");
+  EXPECT_EQ(label_of("a/b/c+a/bc/d"), "a/b/c+bc/d");
+  EXPECT_EQ(label_of("Conv_0+Relu_0"), "Conv_0+Relu_0");
+  EXPECT_EQ(label_of("+"), "+");
+  EXPECT_EQ(label_of("a+"), "a+");
+  EXPECT_EQ(label_of(""), "");
+}
+
 TEST(ReportText, LongNamesLoseTheirMiddle) {
   EXPECT_EQ(shortened("short", 8), "short");
   EXPECT_EQ(shortened("0123456789", 8),

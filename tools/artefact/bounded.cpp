@@ -17,8 +17,8 @@ namespace {
 using graph::RefTensor;
 
 constexpr double kNormalizationUlps = 8;
-// Of elementary functions: what they may be off by (docs/vector-math.md) is 2 u an ULP, of which finish_bounds() makes
-// the fourfold.
+// Of elementary functions: what they may be off by (docs/internals/vector-math.md) is 2 u an ULP, of which
+// finish_bounds() makes the fourfold.
 constexpr double kUnitsOfUlp = 0.5;
 constexpr double kUlpsOfF64 = 8;
 constexpr double kGeluUnits = 6;  // of its operand: 1 + erf(x) loses the digits of a small result

@@ -1,5 +1,5 @@
-// tilewright options: all options and what becomes of them, as the Markdown of docs/options.md or as JSON. Not for
-// people, who have the page.
+// tilewright options: all options and what becomes of them, as the Markdown of docs/reference/options.md or as JSON.
+// Not for people, who have the page.
 #include "driver/option_table.h"
 #include "tilewright/option_table.h"
 #include "tilewright/verb.h"
@@ -59,7 +59,7 @@ std::string verbs(const OptionRow& row) {
 
 void print_page() {
   fmt::print(
-      "# Options\n\n<!-- Written by scripts/options_page.py from the tables of options; do not edit. -->\n\n"
+      "# Options\n\n<!-- Written by scripts/reference_pages.py from the tables of options; do not edit. -->\n\n"
       "Each option has one name: `--NAME` on the command line, `\"NAME\"` in a file of `--config`, and\n"
       "`options_set(options, \"NAME\", ..)` in C where it is an option of compiling. The command line stands above "
       "the\n"

@@ -90,9 +90,9 @@ Blocks cut_rows(const schedule::Chain& chain, int64_t rows) {
 }
 
 // Whether a contraction before the last one keeps its speed in blocks: its second operand belongs to the batch of the
-// last one, too (attention), or to the channel (depthwise), at unit stride. Measured (docs/adr/0012): weights that all
-// blocks read again cost more than what passes by costs in the third cache, and a window of stride 2 reads four times
-// what it passes on.
+// last one, too (attention), or to the channel (depthwise), at unit stride. Measured (docs/internals/adr/0012): weights
+// that all blocks read again cost more than what passes by costs in the third cache, and a window of stride 2 reads
+// four times what it passes on.
 bool keeps_speed(const schedule::Contraction& match, const schedule::Contraction& last) {
   if (!match.a_uses_column) return !match.batch.empty() && !last.batch.empty();
   return std::ranges::none_of(match.a->args, [&](const Expr& index) {

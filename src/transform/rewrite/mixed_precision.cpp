@@ -1,4 +1,5 @@
-// Mixed precision: what the model has in f32 becomes f16 or bf16 where that keeps its meaning (docs/adr/0013).
+// Mixed precision: what the model has in f32 becomes f16 or bf16 where that keeps its meaning
+// (docs/internals/adr/0013).
 //
 // Every f32 value gets a form, from the inputs on:
 //   flexible  nothing decides yet: model inputs, single numbers, what element-wise operators make of them; stays f32

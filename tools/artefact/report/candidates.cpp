@@ -116,7 +116,7 @@ std::string strips(const Report& report, const std::vector<size_t>& order) {
     const plan::GroupPlan& p = report.explained.groups[g].plan;
     svg.open_group(static_cast<int>(g), title_of(report, report.explained.groups[g]))
         .rect(0, y, kWidth, kRow - 2, "hit");
-    svg.text(kNames - 12, y + 15, shortened(p.name, 48), "", Anchor::kEnd).close();
+    svg.text(kNames - 12, y + 15, shortened(label_of(p.name), 44), "", Anchor::kEnd).close();
     for (const plan::OtherCandidate& c : p.other_candidates) {
       if (c.microseconds <= 0) continue;
       svg.open_group(static_cast<int>(g), title_of_other(report, c, p.microseconds));

@@ -34,9 +34,9 @@ std::vector<size_t> slowest_groups(const Report& report) {
 }
 
 std::string family_class(std::string_view family) {
-  static const std::map<std::string_view, int> kKnown = {{"contraction", 0}, {"winograd", 1}, {"columns", 2},
-                                                         {"rows", 3},        {"generic", 7},  {"view", 7},
-                                                         {"reduced", 4},     {"chain", 5},    {"matrix", 0}};
+  static const std::map<std::string_view, int> kKnown = {
+      {"contraction", 0}, {"winograd", 1}, {"columns", 2}, {"rows", 3},   {"generic", 7},
+      {"view", 7},        {"reduced", 4},  {"chain", 5},   {"matrix", 0}, {"point", 6}};
   const auto known = kKnown.find(family);
   if (known != kKnown.end()) return fmt::format("f{}", known->second);
   size_t hash = 0;
@@ -54,12 +54,16 @@ std::string legend(const Report& report) {
   const double all = total_us(report);
   std::string out = "<ul class=\"legend\">";
   for (const auto& [family, sums] : families) {
-    const std::string share = all > 0 ? fmt::format(", {} of the time", percent_text(100 * sums.first / all)) : "";
+    const std::string share = sums.first > 0 ? fmt::format(", {} of the time", percent_text(100 * sums.first / all))
+                              : family == plan::kViewFamily ? ", no code"
+                                                            : ", time unknown";
     out += fmt::format("<li><span class=\"key {}\"></span>{}: {}{}</li>", family_class(family), escaped(family),
                        count_text(sums.second, "group"), share);
   }
   return out + "</ul>\n";
 }
+
+bool is_predicted(const GroupReport& g) { return g.run_us <= 0 && g.plan.microseconds <= 0; }
 
 std::string verdict(const GroupReport& g) {
   constexpr double kNear = 60;  // percent
@@ -70,9 +74,11 @@ std::string verdict(const GroupReport& g) {
   const std::string memory = g.mue > 0 ? fmt::format("{} of what the memory could deliver", percent_text(g.mue)) : "";
   const std::string both = arithmetic + (arithmetic.empty() || memory.empty() ? "" : ", ") + memory;
   if (both.empty()) return "The machine's bounds are unknown.";
-  if (g.peak_share >= kNear && g.peak_share >= g.mue) return fmt::format("It reaches {}: arithmetic limits it.", both);
-  if (g.mue >= kNear) return fmt::format("It reaches {}: memory limits it.", both);
-  return fmt::format("It reaches {}: neither bound explains its time.", both);
+  const std::string_view reaches = is_predicted(g) ? "By its prediction it reaches" : "It reaches";
+  if (g.peak_share >= kNear && g.peak_share >= g.mue) return fmt::format("{} {}: arithmetic limits it.", reaches, both);
+  if (g.mue >= kNear) return fmt::format("{} {}: memory limits it.", reaches, both);
+  return fmt::format("{} {}: neither bound explains its time. At the nearer bound it would take {}.", reaches, both,
+                     time_text(best_known_us(g) * std::max(g.peak_share, g.mue) / 100));
 }
 
 std::string type_text(const TensorType& type) {

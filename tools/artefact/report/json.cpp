@@ -67,6 +67,7 @@ class Writer {
     return {{"p10_ms", number(l.p10_ms)},
             {"median_ms", number(l.median_ms)},
             {"mean_ms", number(l.mean_ms)},
+            {"quiet_share", number(l.quiet_share)},
             {"runs", l.runs},
             {"protocol", l.protocol}};
   }

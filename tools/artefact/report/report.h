@@ -20,7 +20,8 @@ namespace tw::artefact::report {
 struct Latency {
   double p10_ms = 0, median_ms = 0, mean_ms = 0;
   int64_t runs = 0;
-  std::string protocol;  // how they were measured, a sentence
+  std::string protocol;    // how they were measured, a sentence
+  double quiet_share = 1;  // of the runs: those that no other program seems to have disturbed
 };
 
 /// A value in the arena: from the step that writes it first to the last one that uses it.

@@ -30,6 +30,8 @@ double total_us(const Report& report);
 std::string family_class(std::string_view family);
 /// The families of the report with their colours.
 std::string legend(const Report& report);
+/// Whether the best known time of a group is a prediction.
+bool is_predicted(const GroupReport& group);
 /// How a group stands to the machine's bounds, a sentence: "82.8 % of the arithmetic peak: arithmetic limits it".
 std::string verdict(const GroupReport& group);
 /// "f32[1,64,56,56]"

@@ -17,15 +17,40 @@ std::string card(std::string_view name, const std::string& value, const std::str
 std::string latency_card(const Report& report) {
   if (!report.latency.ok()) return card("Latency", "not measured", escaped(report.latency.reason()));
   const Latency& l = *report.latency;
-  return card("Latency", time_text(l.p10_ms * 1e3),
-              fmt::format("best decile; median {}", time_text(l.median_ms * 1e3)));
+  constexpr double kWorthSaying = 0.1;
+  const double disturbed = 1 - l.quiet_share;
+  return card(
+      "Latency", time_text(l.p10_ms * 1e3),
+      fmt::format("best decile; median {}", time_text(l.median_ms * 1e3)) +
+          (disturbed > kWorthSaying ? fmt::format("; other programs disturbed {:.0f} % of the runs", 100 * disturbed)
+                                    : ""));
 }
 
 std::string verified_card(const Report& report) {
-  if (!report.verified.ok()) return card("Verified", "no", escaped(report.verified.reason()));
+  if (!report.verified.ok()) return card("Verified", "not checked", escaped(report.verified.reason()));
   const VerifyReport& v = *report.verified;
   return v.ok() ? card("Verified", "yes", "every group and output within its error bound")
                 : card("Verified", "<strong class=\"bad\">MISMATCH</strong>", "see Accuracy");
+}
+
+std::string what_was_tried(const plan::GroupPlan& p) {
+  const auto timed = std::ranges::count_if(p.other_candidates, [](const auto& c) { return c.microseconds > 0; });
+  const auto nearest = [&](double plan::OtherCandidate::*us) {
+    double least = INFINITY;
+    for (const plan::OtherCandidate& c : p.other_candidates)
+      if (c.*us > 0) least = std::min(least, c.*us);
+    return least;
+  };
+  if (timed > 0)
+    return fmt::format("{} {} measured beside it; the fastest of them took {:.2f} times as long.",
+                       count_text(timed, "other candidate"), timed == 1 ? "was" : "were",
+                       nearest(&plan::OtherCandidate::microseconds) / p.microseconds);
+  if (p.microseconds > 0) return "No other candidate of it was measured.";
+  const auto predicted = std::ranges::count_if(p.other_candidates, [](const auto& c) { return c.predicted_us > 0; });
+  if (predicted == 0) return "Nothing was measured, and there was no other candidate.";
+  return fmt::format("Nothing was measured; {} {} predicted, the best of them at {}.",
+                     count_text(predicted, "other candidate"), predicted == 1 ? "was" : "were",
+                     time_text(nearest(&plan::OtherCandidate::predicted_us)));
 }
 
 // The sentence that tells the slowest group, why it is slow and what was tried.
@@ -33,22 +58,12 @@ std::string slowest(const Report& report) {
   const std::vector<size_t> order = slowest_groups(report);
   if (order.empty()) return "";
   const GroupReport& g = report.explained.groups[order.front()];
-  const auto timed = std::ranges::count_if(g.plan.other_candidates, [](const auto& c) { return c.microseconds > 0; });
   const double all = total_us(report), us = best_known_us(g);
   const std::string share = all > 0 && us > 0 ? fmt::format(", {} of all", percent_text(100 * us / all)) : "";
-  std::string tried = "No other candidate of it was measured.";
-  if (timed > 0) {
-    double nearest = INFINITY;
-    for (const plan::OtherCandidate& c : g.plan.other_candidates)
-      if (c.microseconds > 0) nearest = std::min(nearest, c.microseconds);
-    tried = fmt::format("{} {} measured beside it; the fastest of them took {} times as long.",
-                        count_text(timed, "other candidate"), timed == 1 ? "was" : "were",
-                        fmt::format("{:.2f}", nearest / g.plan.microseconds));
-  }
   return fmt::format(
-      "<p class=\"slowest\">Slowest group: <a href=\"#g{0}\" data-g=\"{0}\">{1}</a> ({2}), {3}{4}. {5} {6}</p>\n",
-      order.front(), isolated(shortened(g.plan.name, 80)), escaped(g.plan.family), time_text(us), share,
-      escaped(verdict(g)), tried);
+      "<p class=\"slowest\">Slowest group: <a href=\"#g{0}\" data-g=\"{0}\">{1}</a> ({2}), {3}{4}{5}. {6} {7}</p>\n",
+      order.front(), isolated(shortened(g.plan.name, 80)), escaped(g.plan.family), time_text(us),
+      us > 0 && is_predicted(g) ? " by prediction" : "", share, escaped(verdict(g)), what_was_tried(g.plan));
 }
 
 std::string tensors(std::string_view title, const std::vector<NamedType>& all) {

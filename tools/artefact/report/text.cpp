@@ -83,6 +83,21 @@ std::string escaped(std::string_view text) {
 
 std::string isolated(std::string_view text) { return "<bdi>" + escaped(text) + "</bdi>"; }
 
+std::string label_of(std::string_view group) {
+  std::string out;
+  std::string_view before;
+  for (size_t at = 0, end = 0; end < group.size() || at == 0; at = end + 1) {
+    end = std::min(group.find('+', at), group.size());
+    const std::string_view part = group.substr(at, end - at);
+    const auto same = static_cast<size_t>(std::ranges::mismatch(part, before).in1 - part.begin());
+    const size_t folder = part.substr(0, same).rfind('/');
+    out += at == 0 ? "" : "+";
+    out += part.substr(folder == std::string_view::npos ? 0 : folder + 1);
+    before = part;
+  }
+  return out;
+}
+
 std::string shortened(std::string_view text, size_t most) {
   size_t count = 0;
   for (std::string_view rest = text; !rest.empty(); ++count) take_character(rest);

@@ -14,6 +14,9 @@ namespace tw::artefact::report {
 std::string escaped(std::string_view text);
 /// escaped() in an element that keeps the direction of its letters to itself.
 std::string isolated(std::string_view text);
+/// The name of a group, "a/b/MatMul+a/b/Add", as a short label: each operator without the folders that it shares with
+/// the one before it, "a/b/MatMul+Add".
+std::string label_of(std::string_view group);
 /// At most `most` characters (code points), at least 8: the middle gives way to an ellipsis.
 std::string shortened(std::string_view text, size_t most);
 /// A JSON document for a script element: nothing in it ends the element or begins a comment.

@@ -36,7 +36,7 @@ void draw_tile(Svg& svg, const Report& report, const Tile& tile, const Area& a) 
   constexpr double kLetter = 7.6;
   const bool is_rest = tile.group < 0;
   const std::string name =
-      is_rest ? "all other groups" : report.explained.groups[static_cast<size_t>(tile.group)].plan.name;
+      is_rest ? "all other groups" : label_of(report.explained.groups[static_cast<size_t>(tile.group)].plan.name);
   if (is_rest) {
     svg.open_titled(fmt::format("all other groups: {}", time_text(tile.us)));
   } else {
@@ -92,7 +92,7 @@ std::string bars(const Report& report, const std::vector<Tile>& tiles, double al
     const GroupReport& g = report.explained.groups[static_cast<size_t>(tile.group)];
     const double length = std::max(1.0, kBar * tile.us / tiles.front().us);
     svg.open_group(tile.group, title_of(report, g)).rect(0, y, kWidth, kRow - 2, "hit");
-    svg.text(kNames - 8, y + 15, shortened(g.plan.name, 48), "", Anchor::kEnd);
+    svg.text(kNames - 8, y + 15, shortened(label_of(g.plan.name), 44), "", Anchor::kEnd);
     svg.rect(kNames, y + 2, length, kRow - 6, "tile " + family_class(g.plan.family));
     svg.text(kNames + length + 6, y + 15, fmt::format("{}  {}", time_text(tile.us), percent_text(100 * tile.us / all)));
     svg.close();
@@ -127,6 +127,10 @@ std::string time_section(const Report& report) {
   if (tiles.size() > kBars)
     body += fmt::format(
         "<p class=\"note\">The bars are the slowest {} groups; the table of groups has the others.</p>\n", kBars);
+  const size_t without = slowest_groups(report).size() - tiles.size();
+  if (without > 0 && all - shown <= 1e-6 * all)
+    body += fmt::format("<p class=\"note\">{} without a time: not run, not measured, and no model predicts {}.</p>\n",
+                        count_text(static_cast<int64_t>(without), "group"), without == 1 ? "it" : "them");
   return section("time", kHeading,
                  "A box, and a bar, for each group: its size is the group's time, its colour the family of its "
                  "schedule. Choose one to mark it in every picture.",

@@ -29,10 +29,12 @@ constexpr int kRounds = 6;  // of artefacts that are compared, one after the oth
 struct Runner {
   artefact::Session session;
   std::vector<double> times = {};  // ms
+  double quiet = 0;                // runs that no other program seems to have disturbed
 
   void measure(const VerbOptions& options) {
-    const std::vector<double> more = measure_latency(session, options).ms;
-    times.insert(times.end(), more.begin(), more.end());
+    const Times more = measure_latency(session, options);
+    times.insert(times.end(), more.ms.begin(), more.ms.end());
+    quiet += more.quiet_share * static_cast<double>(more.ms.size());
   }
 };
 
@@ -46,8 +48,13 @@ Runner runner_for(const GlobalOptions& global, const LoadedModel& model, const V
 Latency latency_of(Runner& runner, const std::string& protocol) {
   std::ranges::sort(runner.times);
   const double sum = std::accumulate(runner.times.begin(), runner.times.end(), 0.0);
-  return {percentile(runner.times, 10), percentile(runner.times, 50), sum / static_cast<double>(runner.times.size()),
-          static_cast<int64_t>(runner.times.size()), protocol};
+  const auto runs = static_cast<double>(runner.times.size());
+  return {percentile(runner.times, 10),
+          percentile(runner.times, 50),
+          sum / runs,
+          static_cast<int64_t>(runner.times.size()),
+          protocol,
+          runner.quiet / runs};
 }
 
 std::vector<artefact::Array> seeded_inputs(const GlobalOptions& global, const LoadedModel& model,

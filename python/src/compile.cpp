@@ -30,15 +30,15 @@ struct Step {
 /// signals, and call back without taking turns.
 class Job {
  public:
-  using Call = std::function<TwCompilerStatus*(const TwCompileCallbacks&, TwCompilation**)>;
+  using Call = std::function<TwCompilerStatus*(const TwCompileCallbacks&)>;
 
   Job(Call call, nb::callable progress) : call_(std::move(call)), progress_(std::move(progress)) {}
 
-  std::unique_ptr<Compilation> run() {
+  void run() {
     std::thread worker([this] {
       const TwCompileCallbacks callbacks{sizeof(TwCompileCallbacks), this, &Job::on_progress, &Job::asks_stop,
                                          &Job::asks_cancel};
-      TwCompilerStatus* const status = call_(callbacks, &compilation_);
+      TwCompilerStatus* const status = call_(callbacks);
       const std::lock_guard<std::mutex> lock(mutex_);
       status_ = status;
       done_ = true;
@@ -52,12 +52,18 @@ class Job {
     }
     if (failure_.has_value()) {
       compiler_api().status_free(status_);
-      compiler_api().compilation_free(compilation_);  // the call may have ended well all the same
       throw std::move(*failure_);
     }
     check(status_);
-    return std::make_unique<Compilation>(compilation_);
   }
+
+  /// What a call of the command writes, and where it is kept.
+  static void on_text(void* user, int32_t stream, const char* text, size_t size) {
+    Job& job = *static_cast<Job*>(user);
+    (stream == 1 ? job.output_ : job.error_).append(text, size);
+  }
+  const std::string& output() const { return output_; }
+  const std::string& error() const { return error_; }
 
  private:
   /// Waits a moment, then tells Python what happened. True when the call has ended.
@@ -100,16 +106,32 @@ class Job {
 
   Call call_;
   nb::callable progress_;
+  std::string output_, error_;
   std::mutex mutex_;
   std::condition_variable changed_;
   std::optional<Step> latest_;
   bool done_ = false;
   TwCompilerStatus* status_ = nullptr;
-  TwCompilation* compilation_ = nullptr;
   std::atomic<bool> stop_ = false, cancel_ = false;
   bool is_measuring_ = false;
   std::optional<nb::python_error> failure_;
 };
+
+std::unique_ptr<Compilation> compile_by(
+    const std::function<TwCompilerStatus*(const TwCompileCallbacks&, TwCompilation**)>& call,
+    const nb::callable& progress) {
+  std::unique_ptr<Compilation> made;  // also by a call that ended well though Python ends it
+  Job(
+      [&](const TwCompileCallbacks& callbacks) {
+        TwCompilation* compilation = nullptr;
+        TwCompilerStatus* const status = call(callbacks, &compilation);
+        made = std::make_unique<Compilation>(compilation);
+        return status;
+      },
+      progress)
+      .run();
+  return made;
+}
 
 size_t bytes_of(const DLTensor& tensor) {
   size_t bytes = tensor.dtype.bits / 8u;
@@ -183,24 +205,22 @@ std::vector<std::string> target_names() {
 
 std::unique_ptr<Compilation> compile_file(const std::string& path, const CompileOptions& options,
                                           const nb::callable& progress) {
-  return Job(
-             [&](const TwCompileCallbacks& callbacks, TwCompilation** compilation) {
-               return compiler_api().compile_file(path.c_str(), options.handle(), &callbacks, compilation);
-             },
-             progress)
-      .run();
+  return compile_by(
+      [&](const TwCompileCallbacks& callbacks, TwCompilation** compilation) {
+        return compiler_api().compile_file(path.c_str(), options.handle(), &callbacks, compilation);
+      },
+      progress);
 }
 
 std::unique_ptr<Compilation> compile_bytes(nb::handle model, const std::string& data_directory,
                                            const CompileOptions& options, const nb::callable& progress) {
   const Array bytes(model, "the model's bytes", Access::kRead);
-  return Job(
-             [&](const TwCompileCallbacks& callbacks, TwCompilation** compilation) {
-               return compiler_api().compile_bytes(bytes.tensor().data, bytes_of(bytes.tensor()),
-                                                   data_directory.c_str(), options.handle(), &callbacks, compilation);
-             },
-             progress)
-      .run();
+  return compile_by(
+      [&](const TwCompileCallbacks& callbacks, TwCompilation** compilation) {
+        return compiler_api().compile_bytes(bytes.tensor().data, bytes_of(bytes.tensor()), data_directory.c_str(),
+                                            options.handle(), &callbacks, compilation);
+      },
+      progress);
 }
 
 std::unique_ptr<Compilation> refit(nb::handle artefact, const nb::dict& weights, const nb::callable& progress) {
@@ -213,13 +233,27 @@ std::unique_ptr<Compilation> refit(nb::handle artefact, const nb::dict& weights,
   }
   std::vector<TwNamedTensor> tensors;
   for (size_t i = 0; i < names.size(); ++i) tensors.push_back({names[i].c_str(), arrays[i].tensor()});
-  return Job(
-             [&](const TwCompileCallbacks& callbacks, TwCompilation** compilation) {
-               return compiler_api().refit(bytes.tensor().data, bytes_of(bytes.tensor()), tensors.data(),
-                                           tensors.size(), &callbacks, compilation);
-             },
-             progress)
-      .run();
+  return compile_by(
+      [&](const TwCompileCallbacks& callbacks, TwCompilation** compilation) {
+        return compiler_api().refit(bytes.tensor().data, bytes_of(bytes.tensor()), tensors.data(), tensors.size(),
+                                    &callbacks, compilation);
+      },
+      progress);
+}
+
+CommandResult call_command(const std::vector<std::string>& words, const nb::callable& progress) {
+  std::vector<const char*> given;
+  for (const std::string& word : words) given.push_back(word.c_str());
+  CommandResult result;
+  Job job(
+      [&](const TwCompileCallbacks& callbacks) {
+        return tw_call_command(given.data(), given.size(), &callbacks, &Job::on_text, &result.exit_code);
+      },
+      progress);
+  job.run();
+  result.output = job.output();
+  result.error = job.error();
+  return result;
 }
 
 }  // namespace tw::python

@@ -1,4 +1,4 @@
-"""The models that the scripts of examples/onnxruntime are run on, by the script's name: small ones of the real kinds."""
+"""The models that the scripts of examples/onnxruntime run on, by the script's name: small ones of the real kinds."""
 from __future__ import annotations
 
 from collections.abc import Callable

@@ -68,20 +68,21 @@ class Job {
  private:
   /// Waits a moment, then tells Python what happened. True when the call has ended.
   bool serve() {
-    std::optional<Step> step;
+    std::vector<Step> steps;
     bool done = false;
     {
       const nb::gil_scoped_release unlocked;
       std::unique_lock<std::mutex> lock(mutex_);
-      changed_.wait_for(lock, kSignalInterval, [this] { return done_ || latest_.has_value(); });
-      step.swap(latest_);
+      changed_.wait_for(lock, kSignalInterval, [this] { return done_ || !pending_.empty(); });
+      steps.swap(pending_);
       done = done_;
     }
     try {
       if (PyErr_CheckSignals() != 0) throw nb::python_error();
-      if (step.has_value() && !failure_.has_value()) {
-        is_measuring_ = step->phase == "measure";
-        progress_(step->phase, step->done, step->total, step->detail);
+      for (const Step& step : steps) {
+        if (failure_.has_value()) break;
+        is_measuring_ = step.phase == "measure";
+        progress_(step.phase, step.done, step.total, step.detail);
       }
     } catch (nb::python_error& error) {
       interrupted(std::move(error));
@@ -98,7 +99,9 @@ class Job {
   static void on_progress(void* user, const char* phase, int64_t done, int64_t total, const char* detail) {
     Job& job = *static_cast<Job*>(user);
     const std::lock_guard<std::mutex> lock(job.mutex_);
-    job.latest_ = Step{phase, detail == nullptr ? "" : detail, done, total};
+    Step step{phase, detail == nullptr ? "" : detail, done, total};
+    if (!job.pending_.empty() && job.pending_.back().phase == step.phase) job.pending_.pop_back();
+    job.pending_.push_back(std::move(step));
     job.changed_.notify_one();
   }
   static int32_t asks_stop(void* user) { return static_cast<Job*>(user)->stop_ ? 1 : 0; }
@@ -109,7 +112,7 @@ class Job {
   std::string output_, error_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::optional<Step> latest_;
+  std::vector<Step> pending_;  // not yet told: the last one of each phase
   bool done_ = false;
   TwCompilerStatus* status_ = nullptr;
   std::atomic<bool> stop_ = false, cancel_ = false;

@@ -220,6 +220,10 @@ TwStatus* run_entry(TwContext* context, int32_t entry, const DLTensor* inputs, c
   return guard([&] { of(context).run_entry(entry, inputs, outputs); });
 }
 
+TwStatus* run_async(TwContext* context, int32_t entry, const DLTensor* inputs, const DLTensor* outputs, void* stream) {
+  return guard([&] { of(context).run_async(entry, inputs, outputs, stream); });
+}
+
 TwStatus* measure_entry(TwContext* context, int32_t entry, const DLTensor* inputs, const DLTensor* outputs,
                         uint64_t* times_ns, size_t count) {
   return guard([&] {
@@ -262,6 +266,8 @@ TwStatus* buffer_info(const TwModel* model, int32_t entry, int32_t buffer, TwBuf
 TwStatus* read_buffer(TwContext* context, int32_t buffer, void* destination, size_t bytes) {
   return guard([&] { of(context).read_buffer(buffer, destination, bytes); });
 }
+
+const char* model_metadata(const TwModel* model) { return model == nullptr ? "{}" : model->model->metadata().c_str(); }
 
 const char* model_target(const TwModel* model) {
   return model == nullptr ? nullptr : manifest_of(model).targets.front().arch.c_str();
@@ -370,6 +376,8 @@ constexpr TwApi kApi = {
     .state_reset = state_reset,
     .state_save = state_save,
     .state_load = state_load,
+    .run_async = run_async,
+    .model_metadata = model_metadata,
 };
 
 }  // namespace

@@ -17,6 +17,10 @@ class DeviceContext {
   /// Runs an entry. `inputs` and `outputs` were checked against it (tensors.h). Throws Error(kInputValue) when a kernel
   /// refused a value.
   virtual void run(int entry, const DLTensor* inputs, const DLTensor* outputs) = 0;
+  /// The same as work of a stream of the device, where it has streams: may return before the run has ended.
+  virtual void run_async(int entry, const DLTensor* inputs, const DLTensor* outputs, void* /*stream*/) {
+    run(entry, inputs, outputs);
+  }
   /// Like run, but the entry runs once for each of `times_ns`, which receive how long those runs took: between tensors
   /// where the device has them.
   virtual void measure(int entry, const DLTensor* inputs, const DLTensor* outputs, std::span<uint64_t> times_ns) = 0;

@@ -63,6 +63,8 @@ Model::Model(Memory image, const Options& options) : image_(std::move(image)) {
   image_.make_read_only();
   artefact_ = format::Artefact::parse({image_.data(), image_.size()});
   device_ = load_on_device(artefact_, options);
+  const format::Bytes metadata = artefact_.section("metadata");
+  if (!metadata.empty()) metadata_.assign(metadata.begin(), metadata.end());
   for (const format::Entry& entry : manifest().entries) {
     changes_state_.push_back(std::ranges::find(entry.buffers, format::Place::kNextState, &format::Buffer::place) !=
                              entry.buffers.end());
@@ -101,6 +103,12 @@ void Context::run_entry(int entry, const DLTensor* inputs, const DLTensor* outpu
   const Use use(in_use_);
   begin(entry, inputs, outputs);
   with_state(entry, [&] { device_->run(entry, inputs, outputs); });
+}
+
+void Context::run_async(int entry, const DLTensor* inputs, const DLTensor* outputs, void* stream) {
+  const Use use(in_use_);
+  begin(entry, inputs, outputs);
+  with_state(entry, [&] { device_->run_async(entry, inputs, outputs, stream); });
 }
 
 void Context::measure_entry(int entry, const DLTensor* inputs, const DLTensor* outputs, std::span<uint64_t> times_ns) {

@@ -23,6 +23,8 @@ class Model {
   const format::Manifest& manifest() const { return artefact_.manifest(); }
   const format::Artefact& artefact() const { return artefact_; }
   const DeviceModel& device() const { return *device_; }
+  /// What the ONNX model says of itself, as JSON.
+  const std::string& metadata() const { return metadata_; }
   /// Throws Error(kInvalidArgument) when there is no such entry.
   const format::Entry& entry(int index) const;
   /// Whether a run of the entry leaves other states than it finds.
@@ -35,6 +37,7 @@ class Model {
   format::Artefact artefact_;
   std::unique_ptr<DeviceModel> device_;
   std::vector<bool> changes_state_;  // by entry
+  std::string metadata_ = "{}";
 };
 
 /// For one thread at a time; a second thread that enters at the same time gets Error(kInvalidArgument).
@@ -45,6 +48,7 @@ class Context {
 
   void run(const DLTensor* inputs, int input_count, const DLTensor* outputs, int output_count);
   void run_entry(int entry, const DLTensor* inputs, const DLTensor* outputs);
+  void run_async(int entry, const DLTensor* inputs, const DLTensor* outputs, void* stream);
   void measure_entry(int entry, const DLTensor* inputs, const DLTensor* outputs, std::span<uint64_t> times_ns);
   /// Copies a readable buffer of the last run's entry; `bytes` must be its size.
   void read_buffer(int buffer, void* destination, size_t bytes);

@@ -108,6 +108,8 @@ for example in "$OLDPWD"/examples/python_*/*.py; do
 done
 check "Python on the pages" "$python" "$OLDPWD/scripts/walkthrough.py" --commands --tilewright "$work/full/bin/tilewright" \
   --python "$full_python"
+check "cost of a call" env TILEWRIGHT_CACHE_DIR=/dev/null TILEWRIGHT_DB=/dev/null \
+  "$full_python" "$OLDPWD/bench/python_call.py" --rounds 10
 check "dense model" env TILEWRIGHT_NO_MEASURE=1 PYTHONPATH="$OLDPWD/python/tests" "$full_python" -c \
   'import models, tilewright as tw; tw.compile_artefact(models.dense()).save("dense.tw")'
 check "runtime alone" "$work/alone/bin/python" "$OLDPWD/python/tests/runtime_alone.py" dense.tw

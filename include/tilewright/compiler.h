@@ -1,6 +1,7 @@
 /* The C interface of the Tilewright compiler (libtilewright): an ONNX model in, an artefact (.tw) out, which the
  * runtime (tilewright/runtime.h) runs, on this machine or another one. Programs call one function, tw_get_compiler_api;
- * it yields an append-only table of functions. tilewright/compiler.hpp is the same for C++.
+ * it yields an append-only table of functions. tilewright/compiler.hpp is the same for C++. A second one,
+ * tw_call_command, is the command as a function.
  *
  * Rules that hold for the whole table:
  *  - Functions that can fail return TwCompilerStatus*: NULL means success, anything else is freed with status_free. No
@@ -223,6 +224,19 @@ typedef struct TwCompilerApi {
 
 /* The table of at least this version, or NULL when the library is older. */
 TW_API const TwCompilerApi* tw_get_compiler_api(uint32_t version);
+
+/* Gets what the command writes, in pieces: `stream` is 1 for its standard output, 2 for its standard error. From the
+ * calling thread. */
+typedef void (*TwCommandWrite)(void* user, int32_t stream, const char* text, size_t size);
+
+/* The command `tilewright` as a function, for what the table has no functions for: {"explain", "m.tw", "--json"} are
+ * its `count` words. `write` gets its text instead of the process's streams, whose signals stay as they are;
+ * `callbacks` get the progress of its work, and may cancel it. `user` of both is callbacks->user. `callbacks` and
+ * `write` may be NULL. *exit_code receives what the command would exit with where it did its work: 0, or
+ * 4 when results differ from what they are compared with. Anything else is an error, as of the table's functions, and
+ * not written. */
+TW_API TwCompilerStatus* tw_call_command(const char* const* words, size_t count, const TwCompileCallbacks* callbacks,
+                                         TwCommandWrite write, int32_t* exit_code);
 
 #ifdef __cplusplus
 }

@@ -26,7 +26,7 @@ extern "C" {
 #endif
 
 /* The table version that this header describes. */
-#define TW_API_VERSION 4u
+#define TW_API_VERSION 5u
 
 typedef enum TwStatusCode {
   TW_OK = 0,
@@ -183,6 +183,22 @@ typedef struct TwApi {
    * After an error the file, or the state, is as before. */
   TwStatus* (*state_save)(TwState* state, const char* path);
   TwStatus* (*state_load)(TwState* state, const char* path);
+
+  /* Since version 5. Like run_entry, but on a GPU the run is put on `stream`, a CUstream or cudaStream_t of the model's
+   * device (NULL: its legacy default stream): it begins when the work that the stream has so far is done, and the call
+   * returns at once. Until the run's end, which the caller learns from the stream, the tensors stay as they are; the
+   * array of DLTensors may go. Runs of a context follow each other, whatever their streams; context_free waits for the
+   * last one.
+   *
+   * The call returns only when the run has ended where there is something to wait for: a tensor lies on the host, the
+   * entry checks values (TW_ERROR_INPUT_VALUE) or the model keeps state, the context profiles. On a CPU it is
+   * run_entry, and `stream` is not read. */
+  TwStatus* (*run_async)(TwContext* context, int32_t entry, const DLTensor* inputs, const DLTensor* outputs,
+                         void* stream);
+  /* Since version 5. What the ONNX model says of itself, as a JSON object: "producer_name", "producer_version",
+   * "domain", "description", "graph_name", "graph_description" (texts), "version" (a number) and "custom_metadata_map"
+   * (texts by name). "{}" where the artefact does not know. */
+  const char* (*model_metadata)(const TwModel* model);
 } TwApi;
 
 /* The table of at least this version, or NULL when the library is older. */

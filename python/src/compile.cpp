@@ -30,15 +30,15 @@ struct Step {
 /// signals, and call back without taking turns.
 class Job {
  public:
-  using Call = std::function<TwCompilerStatus*(const TwCompileCallbacks&, TwCompilation**)>;
+  using Call = std::function<TwCompilerStatus*(const TwCompileCallbacks&)>;
 
   Job(Call call, nb::callable progress) : call_(std::move(call)), progress_(std::move(progress)) {}
 
-  std::unique_ptr<Compilation> run() {
+  void run() {
     std::thread worker([this] {
       const TwCompileCallbacks callbacks{sizeof(TwCompileCallbacks), this, &Job::on_progress, &Job::asks_stop,
                                          &Job::asks_cancel};
-      TwCompilerStatus* const status = call_(callbacks, &compilation_);
+      TwCompilerStatus* const status = call_(callbacks);
       const std::lock_guard<std::mutex> lock(mutex_);
       status_ = status;
       done_ = true;
@@ -52,30 +52,37 @@ class Job {
     }
     if (failure_.has_value()) {
       compiler_api().status_free(status_);
-      compiler_api().compilation_free(compilation_);  // the call may have ended well all the same
       throw std::move(*failure_);
     }
     check(status_);
-    return std::make_unique<Compilation>(compilation_);
   }
+
+  /// What a call of the command writes, and where it is kept.
+  static void on_text(void* user, int32_t stream, const char* text, size_t size) {
+    Job& job = *static_cast<Job*>(user);
+    (stream == 1 ? job.output_ : job.error_).append(text, size);
+  }
+  const std::string& output() const { return output_; }
+  const std::string& error() const { return error_; }
 
  private:
   /// Waits a moment, then tells Python what happened. True when the call has ended.
   bool serve() {
-    std::optional<Step> step;
+    std::vector<Step> steps;
     bool done = false;
     {
       const nb::gil_scoped_release unlocked;
       std::unique_lock<std::mutex> lock(mutex_);
-      changed_.wait_for(lock, kSignalInterval, [this] { return done_ || latest_.has_value(); });
-      step.swap(latest_);
+      changed_.wait_for(lock, kSignalInterval, [this] { return done_ || !pending_.empty(); });
+      steps.swap(pending_);
       done = done_;
     }
     try {
       if (PyErr_CheckSignals() != 0) throw nb::python_error();
-      if (step.has_value() && !failure_.has_value()) {
-        is_measuring_ = step->phase == "measure";
-        progress_(step->phase, step->done, step->total, step->detail);
+      for (const Step& step : steps) {
+        if (failure_.has_value()) break;
+        is_measuring_ = step.phase == "measure";
+        progress_(step.phase, step.done, step.total, step.detail);
       }
     } catch (nb::python_error& error) {
       interrupted(std::move(error));
@@ -92,7 +99,9 @@ class Job {
   static void on_progress(void* user, const char* phase, int64_t done, int64_t total, const char* detail) {
     Job& job = *static_cast<Job*>(user);
     const std::lock_guard<std::mutex> lock(job.mutex_);
-    job.latest_ = Step{phase, detail == nullptr ? "" : detail, done, total};
+    Step step{phase, detail == nullptr ? "" : detail, done, total};
+    if (!job.pending_.empty() && job.pending_.back().phase == step.phase) job.pending_.pop_back();
+    job.pending_.push_back(std::move(step));
     job.changed_.notify_one();
   }
   static int32_t asks_stop(void* user) { return static_cast<Job*>(user)->stop_ ? 1 : 0; }
@@ -100,16 +109,32 @@ class Job {
 
   Call call_;
   nb::callable progress_;
+  std::string output_, error_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::optional<Step> latest_;
+  std::vector<Step> pending_;  // not yet told: the last one of each phase
   bool done_ = false;
   TwCompilerStatus* status_ = nullptr;
-  TwCompilation* compilation_ = nullptr;
   std::atomic<bool> stop_ = false, cancel_ = false;
   bool is_measuring_ = false;
   std::optional<nb::python_error> failure_;
 };
+
+std::unique_ptr<Compilation> compile_by(
+    const std::function<TwCompilerStatus*(const TwCompileCallbacks&, TwCompilation**)>& call,
+    const nb::callable& progress) {
+  std::unique_ptr<Compilation> made;  // also by a call that ended well though Python ends it
+  Job(
+      [&](const TwCompileCallbacks& callbacks) {
+        TwCompilation* compilation = nullptr;
+        TwCompilerStatus* const status = call(callbacks, &compilation);
+        made = std::make_unique<Compilation>(compilation);
+        return status;
+      },
+      progress)
+      .run();
+  return made;
+}
 
 size_t bytes_of(const DLTensor& tensor) {
   size_t bytes = tensor.dtype.bits / 8u;
@@ -183,24 +208,22 @@ std::vector<std::string> target_names() {
 
 std::unique_ptr<Compilation> compile_file(const std::string& path, const CompileOptions& options,
                                           const nb::callable& progress) {
-  return Job(
-             [&](const TwCompileCallbacks& callbacks, TwCompilation** compilation) {
-               return compiler_api().compile_file(path.c_str(), options.handle(), &callbacks, compilation);
-             },
-             progress)
-      .run();
+  return compile_by(
+      [&](const TwCompileCallbacks& callbacks, TwCompilation** compilation) {
+        return compiler_api().compile_file(path.c_str(), options.handle(), &callbacks, compilation);
+      },
+      progress);
 }
 
 std::unique_ptr<Compilation> compile_bytes(nb::handle model, const std::string& data_directory,
                                            const CompileOptions& options, const nb::callable& progress) {
   const Array bytes(model, "the model's bytes", Access::kRead);
-  return Job(
-             [&](const TwCompileCallbacks& callbacks, TwCompilation** compilation) {
-               return compiler_api().compile_bytes(bytes.tensor().data, bytes_of(bytes.tensor()),
-                                                   data_directory.c_str(), options.handle(), &callbacks, compilation);
-             },
-             progress)
-      .run();
+  return compile_by(
+      [&](const TwCompileCallbacks& callbacks, TwCompilation** compilation) {
+        return compiler_api().compile_bytes(bytes.tensor().data, bytes_of(bytes.tensor()), data_directory.c_str(),
+                                            options.handle(), &callbacks, compilation);
+      },
+      progress);
 }
 
 std::unique_ptr<Compilation> refit(nb::handle artefact, const nb::dict& weights, const nb::callable& progress) {
@@ -213,13 +236,27 @@ std::unique_ptr<Compilation> refit(nb::handle artefact, const nb::dict& weights,
   }
   std::vector<TwNamedTensor> tensors;
   for (size_t i = 0; i < names.size(); ++i) tensors.push_back({names[i].c_str(), arrays[i].tensor()});
-  return Job(
-             [&](const TwCompileCallbacks& callbacks, TwCompilation** compilation) {
-               return compiler_api().refit(bytes.tensor().data, bytes_of(bytes.tensor()), tensors.data(),
-                                           tensors.size(), &callbacks, compilation);
-             },
-             progress)
-      .run();
+  return compile_by(
+      [&](const TwCompileCallbacks& callbacks, TwCompilation** compilation) {
+        return compiler_api().refit(bytes.tensor().data, bytes_of(bytes.tensor()), tensors.data(), tensors.size(),
+                                    &callbacks, compilation);
+      },
+      progress);
+}
+
+CommandResult call_command(const std::vector<std::string>& words, const nb::callable& progress) {
+  std::vector<const char*> given;
+  for (const std::string& word : words) given.push_back(word.c_str());
+  CommandResult result;
+  Job job(
+      [&](const TwCompileCallbacks& callbacks) {
+        return tw_call_command(given.data(), given.size(), &callbacks, &Job::on_text, &result.exit_code);
+      },
+      progress);
+  job.run();
+  result.output = job.output();
+  result.error = job.error();
+  return result;
 }
 
 }  // namespace tw::python

@@ -68,4 +68,12 @@ std::unique_ptr<Compilation> compile_bytes(nanobind::handle model, const std::st
 std::unique_ptr<Compilation> refit(nanobind::handle artefact, const nanobind::dict& weights,
                                    const nanobind::callable& progress);
 
+struct CommandResult {
+  int32_t exit_code = 0;
+  std::string output, error;
+};
+
+/// The command `tilewright` in this process, with these words; progress and Ctrl-C as above.
+CommandResult call_command(const std::vector<std::string>& words, const nanobind::callable& progress);
+
 }  // namespace tw::python

@@ -9,6 +9,7 @@
 
 namespace nb = nanobind;
 using namespace nb::literals;
+using tw::python::CommandResult;
 using tw::python::Compilation;
 using tw::python::CompileOptions;
 using tw::python::OptionRow;
@@ -54,4 +55,14 @@ NB_MODULE(_compiler, module) {
         return tw::python::refit(artefact, weights, progress);
       },
       "artefact"_a, "weights"_a, "progress"_a);
+  nb::class_<CommandResult>(module, "CommandResult")
+      .def_ro("exit_code", &CommandResult::exit_code)
+      .def_ro("output", &CommandResult::output)
+      .def_ro("error", &CommandResult::error);
+  module.def(
+      "call_command",
+      [](const std::vector<std::string>& words, const Progress& progress) {
+        return tw::python::call_command(words, progress);
+      },
+      "words"_a, "progress"_a);
 }

@@ -136,6 +136,13 @@ void Binding::run() {
   check(api().run_entry(context_.get(), entry_, input_tensors_.data(), output_tensors_.data()));
 }
 
+void Binding::run_async(uintptr_t stream) {
+  const nb::gil_scoped_release unlocked;
+  const std::lock_guard<std::mutex> alone(running_);
+  check(api().run_async(context_.get(), entry_, input_tensors_.data(), output_tensors_.data(),
+                        reinterpret_cast<void*>(stream)));
+}
+
 std::vector<uint64_t> Binding::measure(size_t count) {
   std::vector<uint64_t> times(count);
   const nb::gil_scoped_release unlocked;
@@ -292,7 +299,9 @@ std::pair<nb::list, StepTimes> Model::run_profiled(const nb::list& inputs, Kind 
   return {std::move(outputs), std::move(times)};
 }
 
-void Model::run_into(const nb::list& inputs, const nb::list& outputs) {
+/// execute(context, entry, inputs, outputs) runs without the GIL.
+template <typename Execute>
+void Model::run_into_with(const nb::list& inputs, const nb::list& outputs, Execute execute) {
   const std::vector<Array> given = arrays(inputs, input_names_, Access::kRead);
   const std::vector<Array> wanted = arrays(outputs, output_names_, Access::kWrite);
   const std::vector<DLTensor> in = tensors_of(given);
@@ -300,8 +309,18 @@ void Model::run_into(const nb::list& inputs, const nb::list& outputs) {
   const int entry = entry_of(in);
   const nb::gil_scoped_release unlocked;
   ContextHandle context = take_context();
-  check(api().run_entry(context.get(), entry, in.data(), out.data()));
+  check(execute(context.get(), entry, in.data(), out.data()));
   give_context(std::move(context));
+}
+
+void Model::run_into(const nb::list& inputs, const nb::list& outputs) {
+  run_into_with(inputs, outputs, api().run_entry);
+}
+
+void Model::run_async(const nb::list& inputs, const nb::list& outputs, uintptr_t stream) {
+  run_into_with(inputs, outputs, [stream](TwContext* context, int entry, const DLTensor* in, const DLTensor* out) {
+    return api().run_async(context, entry, in, out, reinterpret_cast<void*>(stream));
+  });
 }
 
 nb::list Model::empty_outputs(int entry, Kind kind) const {

@@ -73,6 +73,8 @@ class Binding {
  public:
   Binding(ContextHandle context, int entry, std::vector<Array> inputs, std::vector<Array> outputs);
   void run();
+  /// As work of a stream of the GPU, given as a number: may return before the run has ended.
+  void run_async(uintptr_t stream);
   /// Times in ns of that many runs in a row, by the runtime's clock.
   std::vector<uint64_t> measure(size_t count);
 
@@ -90,6 +92,8 @@ class Model {
   static std::unique_ptr<Model> load_file(const std::string& path, const LoadOptions& options);
   static std::unique_ptr<Model> load_bytes(nanobind::handle bytes, const LoadOptions& options);
 
+  /// What the ONNX model says of itself: a JSON object.
+  std::string metadata() const { return api().model_metadata(model_.get()); }
   std::string target() const { return api().model_target(model_.get()); }
   std::vector<std::string> entries() const;
   std::vector<Tensor> inputs(int entry) const;
@@ -101,6 +105,8 @@ class Model {
   /// The same, timed step by step, which adds barriers between them.
   std::pair<nanobind::list, StepTimes> run_profiled(const nanobind::list& inputs, Kind kind);
   void run_into(const nanobind::list& inputs, const nanobind::list& outputs);
+  /// The same as work of a stream of the GPU, given as a number: may return before the run has ended.
+  void run_async(const nanobind::list& inputs, const nanobind::list& outputs, uintptr_t stream);
   /// Uninitialised memory for the outputs of an entry, on the host.
   nanobind::list empty_outputs(int entry, Kind kind) const;
   std::unique_ptr<Binding> bind(const nanobind::list& inputs, const nanobind::list& outputs);
@@ -115,6 +121,8 @@ class Model {
   template <typename Execute>
   nanobind::list run_with(const nanobind::list& inputs, Kind kind, Execute execute) const;
   ContextHandle make_context(Profile profile) const;
+  template <typename Execute>
+  void run_into_with(const nanobind::list& inputs, const nanobind::list& outputs, Execute execute);
   ContextHandle take_context();
   void give_context(ContextHandle context);
   std::vector<Array> arrays(const nanobind::list& given, const std::vector<std::string>& names, Access access) const;

@@ -52,6 +52,7 @@ void bind_model(nb::module_& module) {
       .def_static("load_file", &Model::load_file, "path"_a, "options"_a)
       .def_static("load_bytes", &Model::load_bytes, "bytes"_a, "options"_a)
       .def_prop_ro("target", &Model::target)
+      .def_prop_ro("metadata", &Model::metadata)
       .def_prop_ro("entries", &Model::entries)
       .def_prop_ro("state", &Model::state)
       .def_prop_ro("threads", &Model::threads)
@@ -78,6 +79,12 @@ void bind_model(nb::module_& module) {
           "run_into", [](Model& model, const List& inputs, const List& outputs) { model.run_into(inputs, outputs); },
           "inputs"_a, "outputs"_a)
       .def(
+          "run_async",
+          [](Model& model, const List& inputs, const List& outputs, uintptr_t stream) {
+            model.run_async(inputs, outputs, stream);
+          },
+          "inputs"_a, "outputs"_a, "stream"_a)
+      .def(
           "empty_outputs",
           [](const Model& model, int entry, int kind) {
             return List(model.empty_outputs(entry, static_cast<Kind>(kind)));
@@ -97,6 +104,9 @@ NB_MODULE(_runtime, module) {
       .def(nb::init<int, int, std::string>(), "threads"_a, "device"_a, "level"_a);
   bind_tensor(module);
   bind_state(module);
-  nb::class_<Binding>(module, "Binding").def("run", &Binding::run).def("measure", &Binding::measure, "count"_a);
+  nb::class_<Binding>(module, "Binding")
+      .def("run", &Binding::run)
+      .def("run_async", &Binding::run_async, "stream"_a)
+      .def("measure", &Binding::measure, "count"_a);
   bind_model(module);
 }

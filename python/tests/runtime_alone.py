@@ -20,12 +20,15 @@ def main(path: str) -> None:
     binding.run()
     assert binding.outputs["y"].tolist() == [[0.0] * 64]
     assert tw.InferenceSession(path).get_inputs()[0].type == "tensor(float)"
-    try:
-        tw.compile("model.onnx")
-    except tw.UsageError as error:
-        assert "pip install tilewright" in str(error), error
-    else:
-        raise AssertionError("compiled without a compiler")
+    assert model.metadata.producer_name == "tests"
+    for needs_compiler in (lambda: tw.compile("model.onnx"), model.explain, model.verify,
+                           lambda: model.report("r.html")):
+        try:
+            needs_compiler()
+        except tw.UsageError as error:
+            assert "pip install tilewright" in str(error), error
+        else:
+            raise AssertionError("done without a compiler")
     assert "numpy" not in sys.modules
     print("tilewright-runtime alone: ok")
 

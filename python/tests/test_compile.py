@@ -29,8 +29,8 @@ def test_takes_models_of_all_kinds(in_folder: Path, given: str) -> None:
     model = tw.compile(source, threads=1)
     x = random(1, 64)
     np.testing.assert_allclose(model(x), models.dense_expected(x), rtol=1e-5, atol=1e-5)
-    assert model.report is not None and model.report["groups"] == 1 and model.report["complete"]
-    assert model.report["target"].startswith("cpu:") and model.plan
+    assert model.compilation is not None and model.compilation["groups"] == 1 and model.compilation["complete"]
+    assert model.compilation["target"].startswith("cpu:") and model.plan
     model.save("m.tw")
     np.testing.assert_array_equal(tw.load("m.tw")(x), model(x))
 
@@ -112,7 +112,7 @@ def test_artefact_for_another_machine(in_folder: Path) -> None:
     artefact = tw.compile_artefact(models.dense(), target="cpu:x86-64-v2")
     artefact.save("old.tw")
     assert (in_folder / "old.tw").read_bytes() == artefact.content
-    assert artefact.load().metadata["target"] == "x86-64-v2"
+    assert artefact.load().target == "x86-64-v2"
     assert {"cpu:x86-64-v2", "cuda:sm_90a"} <= set(tw.target_names())
 
 
@@ -136,7 +136,7 @@ PROGRAM = """
         print(phase, flush=True)
         if phase == sys.argv[1]: time.sleep(5)  # for the signal
     model = tw.compile("m.onnx", progress=progress)
-    print("complete", model.report["complete"], flush=True)
+    print("complete", model.compilation["complete"], flush=True)
 """
 
 

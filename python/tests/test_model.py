@@ -3,14 +3,17 @@ from __future__ import annotations
 
 import array
 import json
+import sys
 import threading
 import time
+import types
 from typing import Any
 
 import models
 import numpy as np
 import pytest
 import tilewright as tw
+from tilewright import _arrays
 
 
 def random(*shape: int, seed: int = 3) -> np.ndarray[Any, Any]:
@@ -21,7 +24,7 @@ def test_describes_itself(dense: tw.Model) -> None:
     assert dense.inputs == {"x": tw.TensorInfo("x", (1, 64), "float32")}
     assert dense.outputs == {"y": tw.TensorInfo("y", (1, 64), "float32")}
     assert len(dense.entries) == 1 and dense.entries[0].inputs == dense.inputs
-    assert dense.metadata["target"].startswith("x86-64") and dense.metadata["threads"] == 1
+    assert dense.target.startswith("x86-64") and dense.threads == 1
     assert str(dense.inputs["x"]) == "x: float32[1, 64]"
 
 
@@ -289,3 +292,39 @@ def test_a_call_costs_little_beyond_the_c_interface(artefacts: Any) -> None:
         called = (time.perf_counter_ns() - start) / 1000
         beyond.append(called - sum(binding.measure(1000)) / 1000)
     assert min(beyond) <= 1500
+
+
+class OnDevice:
+    """What torch's tensors on a GPU say of themselves."""
+
+    __module__ = "torch"
+    device = "cuda:1"
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return (2, 1)
+
+
+def test_work_goes_to_the_current_stream_of_the_arrays_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    def current_stream(device: str) -> Any:
+        asked.append(device)
+        return types.SimpleNamespace(cuda_stream=94, synchronize=lambda: asked.append("wait"))
+    torch = types.ModuleType("torch")
+    monkeypatch.setattr(torch, "cuda", types.SimpleNamespace(current_stream=current_stream), raising=False)
+    monkeypatch.setitem(sys.modules, "torch", torch)
+    on_host = random(2)
+    assert _arrays.stream_of([on_host]) is None and asked == []
+    assert _arrays.stream_of([on_host, OnDevice()]) == 94 and asked == ["cuda:1"]
+    _arrays.wait_for([on_host])
+    _arrays.wait_for([OnDevice(), on_host])
+    assert asked == ["cuda:1", "cuda:1", "wait"]
+
+
+def test_an_async_run_on_a_cpu_has_ended(dense: tw.Model) -> None:
+    x, y = random(1, 64), np.zeros((1, 64), np.float32)
+    dense._native.run_async([x], [y], 0)
+    np.testing.assert_array_equal(y, dense(x))
+    binding = dense.bind(x=x)
+    binding._native.run_async(94)
+    np.testing.assert_array_equal(binding.outputs["y"], y)

@@ -11,6 +11,7 @@ import models
 import numpy as np
 import onnx
 import pytest
+import script_models
 import tilewright as ort
 
 
@@ -72,6 +73,18 @@ def test_fixed_dimension(open_path: str) -> None:
         session.run(None, {"x": random(1, 64)})
 
 
+def test_one_fixed_dimension_of_two(in_folder: Path) -> None:
+    onnx.save(script_models.texts(), "texts.onnx")
+    options = ort.SessionOptions()
+    options.add_free_dimension_override_by_name("batch", 2)
+    options.add_free_dimension_override_by_name("of another model", 7)
+    session = ort.InferenceSession("texts.onnx", options)
+    assert session.get_inputs()[0].shape == [2, "length"] and session.get_outputs()[0].shape == [2, 6]
+    assert session.run(None, {"ids": np.zeros((2, 4), np.int64)})[0].shape == (2, 6)
+    with pytest.raises(ort.Error, match="batch"):
+        session.run(None, {"ids": np.zeros((3, 4), np.int64)})
+
+
 def test_threads_and_optimisation(dense_path: str) -> None:
     options = ort.SessionOptions()
     options.intra_op_num_threads = 1
@@ -83,7 +96,7 @@ def test_threads_and_optimisation(dense_path: str) -> None:
     options.add_session_config_entry("tilewright.target", "cpu:x86-64-v3")
     session = ort.InferenceSession(dense_path, sess_options=options)
     assert session._fixed is not None
-    assert session._fixed.metadata["threads"] == 1 and session._fixed.metadata["target"] == "x86-64-v3"
+    assert session._fixed.threads == 1 and session._fixed.target == "x86-64-v3"
     assert options.compile_options()["no-measure"] is True
     assert session.get_session_options() is options
 
@@ -98,7 +111,10 @@ def test_profiling(dense_path: str) -> None:
     name = session.end_profiling()
     assert name.startswith("prof_")
     with open(name, encoding="utf-8") as file:
-        assert {event["args"]["run"] for event in json.load(file)["traceEvents"]} == {0, 1, 2}
+        events = json.load(file)
+    assert {event["args"]["run"] for event in events} == {0, 1, 2}
+    assert {(event["cat"], event["name"]) for event in events} == {
+        ("Node", f"{event['args']['op_name']}_kernel_time") for event in events}
     assert ort.InferenceSession(dense_path).end_profiling() == ""
 
 
@@ -144,6 +160,17 @@ def test_ort_values(dense_path: str) -> None:
     session.run_with_iobinding(binding)
     assert output.numpy() == expected(x) and x[0, 0] == -random(1, 64)[0, 0]
     assert binding.get_outputs()[0].data_ptr() == output.data_ptr()
+
+
+@pytest.mark.parametrize("package", ["tilewright", "onnxruntime"])
+def test_ort_values_share_memory_with_numpy(package: str) -> None:
+    module = pytest.importorskip(package, reason=f"{package} is not installed")
+    x = random(2, 3)
+    value = module.OrtValue.ortvalue_from_numpy(x)
+    x[0, 0] = 7
+    assert value.numpy()[0, 0] == 7
+    value.numpy()[1, 1] = 8
+    assert x[1, 1] == 8 and value.data_ptr() == x.ctypes.data and value.element_type() == 1
 
 
 def test_streaming_script(in_folder: Path) -> None:
@@ -223,4 +250,4 @@ def test_the_second_process_finds_the_artefact(open_path: str, monkeypatch: pyte
         session = ort.InferenceSession(open_path)
         session.run(None, {"x": x})
         (model,) = session._models.values()
-        assert model.report is not None and model.report["cached"] is cached
+        assert model.compilation is not None and model.compilation["cached"] is cached

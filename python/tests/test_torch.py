@@ -142,3 +142,20 @@ def test_dynamic_shapes_and_structures() -> None:
             result = compiled(x, 2.0)
             torch.testing.assert_close(result["a"], net(x) * 2, rtol=1e-4, atol=1e-5)
             torch.testing.assert_close(result["b"][0], x.sum(-1), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
+def test_calls_are_work_of_the_current_stream() -> None:
+    model = tw.compile(models.dense(size=1024, batch=256), target="cuda")
+    w = torch.from_numpy(models.weights(1024, 1024)).cuda()
+    seed = torch.randn(256, 1024, device="cuda")
+    torch.cuda.synchronize()
+    with torch.cuda.stream(torch.cuda.Stream()):
+        for _ in range(20):
+            x = seed.clone()
+            for _ in range(50):  # work that a run which does not wait for this stream would overtake
+                x = x * 1.01
+            y = model(x)
+            x.fill_(0)  # nor may this overtake the run
+            expected = torch.relu((seed * 1.01 ** 50) @ w)
+            torch.testing.assert_close(y, expected, rtol=2e-2, atol=2e-1)

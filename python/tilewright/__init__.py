@@ -10,11 +10,15 @@ from ._errors import (CopyWarning, DamagedError, DeviceError, Error, FailureErro
                       UsageError)
 from ._io_binding import IOBinding
 from ._model import Binding, Entry, Model, State, TensorInfo, load
+from ._ort_functions import (disable_telemetry_events, enable_telemetry_events, get_all_providers,
+                             get_available_providers, get_device, get_version_string, set_default_logger_severity,
+                             set_default_logger_verbosity, set_seed)
 from ._ort_types import (ExecutionMode, ExecutionOrder, GraphOptimizationLevel, ModelMetadata, NodeArg, OrtValue,
                          RunOptions, SessionOptions)
 from ._profile import Profile, Step
 from ._runtime import version as _version
-from ._session import InferenceSession, get_available_providers, get_device
+from ._session import InferenceSession
+from ._verbs import Report, Verification
 
 __version__ = _version()
 
@@ -22,6 +26,8 @@ __all__ = [
     "Artefact", "Binding", "CopyWarning", "DamagedError", "DeviceError", "Entry", "Error", "ExecutionMode",
     "ExecutionOrder", "FailureError", "FallbackWarning", "GraphOptimizationLevel", "IOBinding", "IncompatibleError",
     "InferenceSession", "InputValueError", "InternalError", "Model", "ModelError", "ModelMetadata", "NodeArg",
-    "OrtValue", "OutOfMemoryError", "Profile", "RunOptions", "SessionOptions", "ShapeError", "State", "Step",
-    "TensorInfo", "UnsupportedError", "UsageError", "compile", "compile_artefact", "get_available_providers",
-    "get_device", "load", "refit", "target_names"]
+    "OrtValue", "OutOfMemoryError", "Profile", "Report", "RunOptions", "SessionOptions", "ShapeError", "State",
+    "Step", "TensorInfo", "UnsupportedError", "UsageError", "Verification", "compile", "compile_artefact",
+    "disable_telemetry_events", "enable_telemetry_events", "get_all_providers", "get_available_providers",
+    "get_device", "get_version_string", "load", "refit", "set_default_logger_severity",
+    "set_default_logger_verbosity", "set_seed", "target_names"]

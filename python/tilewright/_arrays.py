@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import importlib
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 from ._errors import CopyWarning, UsageError
@@ -44,6 +45,33 @@ def is_on_host(array: Any) -> bool:
     """Whether the array is in the memory of the host."""
     device = getattr(array, "__dlpack_device__", None)
     return device is None or int(device()[0]) in (1, 3)  # kDLCPU, kDLCUDAHost
+
+
+def _current_stream(arrays: Sequence[Any]) -> Any:
+    for array in arrays:
+        package = type(array).__module__.partition(".")[0]
+        if package not in ("torch", "cupy") or is_on_host(array):
+            continue
+        if package == "torch":
+            return sys.modules["torch"].cuda.current_stream(array.device)
+        with array.device:
+            return sys.modules["cupy"].cuda.get_current_stream()
+    return None
+
+
+def stream_of(arrays: Sequence[Any]) -> int | None:
+    """The stream that the package of these arrays puts its work on now, in this thread: of torch's or cupy's arrays on
+    a GPU. Work that goes there sees what was computed for them, without waiting (DLPack, "Synchronization": producer
+    and consumer are on one stream). None: there is no such array."""
+    stream = _current_stream(arrays)
+    return None if stream is None else int(stream.cuda_stream if hasattr(stream, "cuda_stream") else stream.ptr)
+
+
+def wait_for(arrays: Sequence[Any]) -> None:
+    """Returns when the work on that stream is done."""
+    stream = _current_stream(arrays)
+    if stream is not None:
+        stream.synchronize()
 
 
 def empty(like: Any, shape: tuple[int, ...], dtype: str) -> Any:

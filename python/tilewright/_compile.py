@@ -2,7 +2,6 @@
 from __future__ import annotations
 
 import difflib
-import importlib
 import json
 import os
 import tempfile
@@ -14,6 +13,7 @@ from . import _progress, _torch_export
 from ._errors import UsageError
 from ._files import write_file
 from ._model import Model, load
+from ._verbs import compiler
 
 if TYPE_CHECKING:
     from ._compiler import Compilation
@@ -22,15 +22,6 @@ Shape = Sequence[int]
 
 # What numpy and torch call the types that the option "dtype" takes.
 _DTYPES = {"float32": "f32", "float16": "f16", "bfloat16": "bf16"}
-
-
-def compiler() -> Any:
-    """The module _compiler. UsageError says what to install where only the runtime is."""
-    try:
-        return importlib.import_module("tilewright._compiler")
-    except ModuleNotFoundError:
-        raise UsageError("this installation has the runtime alone, which loads .tw files: to compile models, run "
-                         "'pip uninstall tilewright-runtime' and 'pip install tilewright'") from None
 
 
 class Artefact:
@@ -48,7 +39,7 @@ class Artefact:
     def load(self, device: str | int | None = None, threads: int = 0, level: str = "") -> Model:
         """The model, loaded on this machine; arguments as of tilewright.load."""
         model = load(self.content, device, threads, level)
-        model.plan, model.report = self.plan, self.report
+        model.plan, model.compilation = self.plan, self.report
         return model
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -155,17 +146,10 @@ def compile_artefact(
     """Compiles like `compile`, for any machine, and does not load the result."""
     named = {"target": target, "dtype": dtype, "precision": precision, "budget": budget, "plan": plan, **options}
     native = _options(named, shapes, dims, constants, state).native
-    show = _progress.make(progress)
-    try:
-        with _source(model, example_inputs, dynamic_shapes) as (source, folder):
-            if isinstance(source, str):
-                compilation = compiler().compile_file(source, native, show)
-            else:
-                compilation = compiler().compile_bytes(source, folder, native, show)
-    finally:
-        if isinstance(show, _progress.Bar):
-            show.close()
-    return Artefact(compilation)
+    with _progress.shown(progress) as show, _source(model, example_inputs, dynamic_shapes) as (source, folder):
+        if isinstance(source, str):
+            return Artefact(compiler().compile_file(source, native, show))
+        return Artefact(compiler().compile_bytes(source, folder, native, show))
 
 
 def compile(
@@ -191,8 +175,8 @@ def compile(
     Other options: those of docs/reference/options.md with _ for -, for example disable_pass=["fuse"]; measure=False for
         no-measure.
 
-    Ctrl-C while candidates are measured keeps the best so far (report["complete"] is False then); elsewhere it raises
-    KeyboardInterrupt. UsageError, ModelError, UnsupportedError: what is wrong with the options or the model.
+    Ctrl-C while candidates are measured keeps the best so far (model.compilation["complete"] is False then); elsewhere
+    it raises KeyboardInterrupt. UsageError, ModelError, UnsupportedError: what is wrong with the options or the model.
     """
     artefact = compile_artefact(
         model, example_inputs, target=target, shapes=shapes, dims=dims, dtype=dtype, precision=precision,
@@ -220,9 +204,5 @@ def refit(artefact: str | os.PathLike[str] | bytes | Artefact, weights: Mapping[
     else:
         with open(artefact, "rb") as file:
             content = file.read()
-    show = _progress.make(progress)
-    try:
+    with _progress.shown(progress) as show:
         return Artefact(compiler().refit(content, dict(weights), show))
-    finally:
-        if isinstance(show, _progress.Bar):
-            show.close()

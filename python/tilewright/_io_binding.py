@@ -70,6 +70,7 @@ class IOBinding:
             self._bound = model.bind_named(feeds, outputs)
             self._results = {name: self._bound.outputs[name] for name in self._wanted}
         self._bound.run()
+        self._bound.synchronize()  # as there: who reads the outputs need not know of streams
 
     def synchronize_inputs(self) -> None:
         """Accepted: a run begins when its inputs are there."""

@@ -1,17 +1,21 @@
 """A compiled model: loading, running, binding, profiling, state."""
 from __future__ import annotations
 
+import json
 import os
 import threading
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from . import _arrays, _runtime
+from . import _arrays, _runtime, _verbs
 from ._errors import NO_SUCH_SHAPE, Error, ShapeError, UsageError
 from ._files import write_file
+from ._ort_types import ModelMetadata
 from ._profile import Profile
+from ._progress import Progress
+from ._verbs import Report, Verification
 
 
 @dataclass(frozen=True)
@@ -42,10 +46,23 @@ def _infos(tensors: Sequence[_runtime.Tensor]) -> dict[str, TensorInfo]:
 class Binding:
     """A model with arrays for all inputs and outputs: run() neither copies nor allocates."""
 
-    def __init__(self, native: _runtime.Binding, outputs: dict[str, Any]) -> None:
+    def __init__(self, native: _runtime.Binding, outputs: dict[str, Any], arrays: Sequence[Any]) -> None:
         self._native = native
-        self.run = native.run
+        self._arrays = [array for array in arrays if not _arrays.is_on_host(array)]
+        #: Runs on what the arrays hold now. With arrays of torch or cupy on a GPU it is work of their current stream.
+        self.run: Callable[[], None] = self._run_on_stream if self._arrays else native.run
         self.outputs = outputs
+
+    def _run_on_stream(self) -> None:
+        stream = _arrays.stream_of(self._arrays)
+        if stream is None:
+            self._native.run()
+        else:
+            self._native.run_async(stream)
+
+    def synchronize(self) -> None:
+        """Returns when the runs have ended; on a CPU they have."""
+        _arrays.wait_for(self._arrays)
 
     def measure(self, count: int) -> list[int]:
         """Runs `count` times in a row; how long each of them took in ns, without Python."""
@@ -92,9 +109,10 @@ class State:
 class Model:
     """A compiled model. It may be called by any number of threads at the same time; runs release the GIL."""
 
-    def __init__(self, native: _runtime.Model, artefact: bytes | str) -> None:
+    def __init__(self, native: _runtime.Model, artefact: bytes | str, level: str = "") -> None:
         self._native = native
         self._artefact = artefact
+        self._level = level
         names = native.entries
         self.entries = tuple(Entry(name, _infos(native.inputs(i)), _infos(native.outputs(i)))
                              for i, name in enumerate(names))
@@ -109,12 +127,25 @@ class Model:
         self._profiling = 0  # blocks of profile() that are open, in any thread
         self._count_lock = threading.Lock()
         self.plan: str | None = None
-        self.report: Mapping[str, Any] | None = None
+        #: What the compilation in this process said of itself, as Artefact.report.
+        self.compilation: Mapping[str, Any] | None = None
 
     @property
-    def metadata(self) -> Mapping[str, Any]:
-        """What the code is for ("x86-64-v4", "sm_90a"), the version of the runtime, and threads of a run."""
-        return {"target": self._native.target, "runtime": _runtime.version(), "threads": self._native.threads}
+    def target(self) -> str:
+        """What the code is for: "x86-64-v4", "sm_90a"."""
+        return self._native.target
+
+    @property
+    def threads(self) -> int:
+        """The largest number of CPU threads that a run uses."""
+        return self._native.threads
+
+    @property
+    def metadata(self) -> ModelMetadata:
+        """What the ONNX model says of itself: producer, version, description, custom properties."""
+        known = json.loads(self._native.metadata)
+        known.pop("producer_version", None)
+        return ModelMetadata(**known)
 
     def __repr__(self) -> str:
         inputs = ", ".join(str(info) for info in self.inputs.values())
@@ -141,7 +172,14 @@ class Model:
         """Runs the model and writes all outputs into the given arrays, which are compact and writable."""
         given = self._ordered((), feeds)
         wanted = self._ordered_outputs(outputs)
-        self._attempt(self._native.run_into, given, given, wanted)
+        self._run_into(given, wanted)
+
+    def _run_into(self, given: list[Any], wanted: list[Any]) -> None:
+        stream = _arrays.stream_of([*given, *wanted]) if self._on_device else None
+        if stream is None:
+            self._attempt(self._native.run_into, given, given, wanted)
+        else:
+            self._attempt(self._native.run_async, given, given, wanted, stream)
 
     def bind(self, *args: Any, **kwargs: Any) -> Binding:
         """Fixes the arrays of inputs and outputs, by name; inputs by position, too.
@@ -160,7 +198,8 @@ class Model:
         if len(outputs) < len(self._output_names):
             outputs = {**self._allocated(given, _arrays.KEEP), **outputs}
         ordered = self._ordered_outputs(outputs)
-        return Binding(self._attempt(self._native.bind, given, given, ordered), dict(zip(self._output_names, ordered)))
+        native = self._attempt(self._native.bind, given, given, ordered)
+        return Binding(native, dict(zip(self._output_names, ordered)), [*given, *ordered] if self._on_device else [])
 
     @contextmanager
     def profile(self) -> Iterator[Profile]:
@@ -184,6 +223,57 @@ class Model:
                 write_file(path, file.read())
         else:
             write_file(path, self._artefact)
+
+    @contextmanager
+    def _words(self, *options: tuple[str, Any]) -> Iterator[tuple[str, list[str]]]:
+        """The artefact as a file, and options of the command: those with a value, or that are True."""
+        words = [f"--{name}" if value is True else f"--{name}={value}" for name, value in
+                 (("level", self._level), *options) if value]
+        with _verbs.as_file(self._artefact, "model.tw") as path:
+            yield path, words
+
+    def explain(self, why: bool = False, *, group: str = "", top: int = 0, run: bool = True) -> dict[str, Any]:
+        """Why each group of operators runs as it does: what `tilewright explain --json` prints.
+
+        "groups" has the chosen kernel of each, its times in microseconds, bounds, and the other candidates with the
+        reasons against them. why: also "edges" (what is fused) and "values" (layouts). group, top: only those whose
+        name has this text, only the slowest. run: whether the model runs, on random inputs, for the times of now.
+        Needs the package with the compiler.
+        """
+        with self._words(("why", why), ("group", group), ("top", top), ("no-run", not run),
+                         ("threads", self.threads)) as (path, words):
+            return _verbs.explain(path, words)
+
+    def verify(self, model: Any = None, *, entry: str = "", progress: bool | Progress | None = None) -> Verification:
+        """Compares the compiled model with a reference in f64, each group on its own inputs and from end to end, on
+        random inputs: what `tilewright verify` does.
+
+        model: the ONNX model that it was compiled from (a path, bytes, an onnx.ModelProto), which is the reference
+        then; without it the reference is the graph in the artefact, as it is after the compiler's graph passes. entry:
+        the name of one, else all. progress: as of tilewright.compile. Needs the package with the compiler.
+        """
+        with ExitStack() as files:
+            source = "" if model is None else files.enter_context(_verbs.as_file(model, "model.onnx"))
+            path, words = files.enter_context(self._words(("entry", entry), ("source", source)))
+            return _verbs.verify(path, words, progress)
+
+    def report(self, path: str | os.PathLike[str], compare: str | os.PathLike[str] | Model | None = None, *,
+               run: bool = True, verify: bool = True, peer: str = "", trace: str | os.PathLike[str] = "",
+               duration: float | None = None, progress: bool | Progress | None = None) -> Report:
+        """Writes a page of pictures as one HTML file: what `tilewright report` writes. A notebook shows the result.
+
+        compare: another artefact of the same model (a path to a .tw file, or a Model). run: whether the model runs;
+        verify: whether its results are compared with the reference; peer: "onnxruntime", or a file of its results;
+        trace: a file to write for Perfetto; duration: seconds of measuring. Needs the package with the compiler.
+        """
+        with ExitStack() as files:
+            other: Any = compare._artefact if isinstance(compare, Model) else compare
+            if other is not None:
+                other = files.enter_context(_verbs.as_file(other, "other.tw"))
+            artefact, words = files.enter_context(self._words(
+                ("compare", other), ("no-run", not run), ("no-verify", not verify), ("peer", peer),
+                ("trace-out", os.fspath(trace)), ("duration", duration), ("threads", self.threads)))
+            return _verbs.report(artefact, os.fspath(path), words, progress)
 
     def _ordered(self, args: Sequence[Any], named: Mapping[str, Any]) -> list[Any]:
         names = self._input_names
@@ -226,7 +316,7 @@ class Model:
             profile.add(steps)
         elif self._on_device and any(not _arrays.is_on_host(array) for array in given):
             results = list(self._allocated(given, _arrays.READ).values())
-            self._attempt(self._native.run_into, given, given, results)
+            self._run_into(given, results)
             return results
         else:
             try:
@@ -294,6 +384,6 @@ def load(source: str | os.PathLike[str] | bytes | bytearray | memoryview, device
         raise UsageError(f"threads is {threads}; expected is 0 (all CPUs) or more")
     options = _runtime.LoadOptions(threads=threads, device=_ordinal(device), level=level)
     if isinstance(source, (bytes, bytearray, memoryview)):
-        return Model(_runtime.Model.load_bytes(source, options), bytes(source))
+        return Model(_runtime.Model.load_bytes(source, options), bytes(source), level)
     path = os.fspath(source)
-    return Model(_runtime.Model.load_file(path, options), path)
+    return Model(_runtime.Model.load_file(path, options), path, level)

@@ -11,12 +11,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from ._errors import ModelError
+from ._ort_types import ELEMENT_TYPES
 
 Dimension = int | str | None
 
-# TensorProto.DataType, as numpy names it.
-_DTYPES = {1: "float32", 2: "uint8", 3: "int8", 4: "uint16", 5: "int16", 6: "int32", 7: "int64", 8: "string", 9: "bool",
-           10: "float16", 11: "float64", 12: "uint32", 13: "uint64", 14: "complex64", 15: "complex128", 16: "bfloat16"}
 _VARINT, _FIXED64, _LENGTH, _FIXED32 = 0, 1, 2, 5
 
 
@@ -102,7 +100,7 @@ def _value(body: memoryview) -> Value:
             tensors = [inner for kind, _, inner in _fields(part) if kind == 1]
             for kind, value, inner in (row for tensor in tensors for row in _fields(tensor)):
                 if kind == 1:
-                    dtype = _DTYPES.get(value, f"type {value}")
+                    dtype = ELEMENT_TYPES.get(value, f"type {value}")
                 elif kind == 2:
                     shape = [_dimension(extent) for number, _, extent in _fields(inner) if number == 1]
     return Value(name, dtype, tuple(shape))

@@ -17,6 +17,13 @@ TYPES = {"float32": "float", "float64": "double", "float16": "float16", "bfloat1
          "uint32": "uint32", "uint64": "uint64", "string": "string"}
 
 
+# The numbers of TensorProto.DataType.
+ELEMENT_TYPES = {1: "float32", 2: "uint8", 3: "int8", 4: "uint16", 5: "int16", 6: "int32", 7: "int64", 8: "string",
+                 9: "bool", 10: "float16", 11: "float64", 12: "uint32", 13: "uint64", 14: "complex64",
+                 15: "complex128", 16: "bfloat16"}
+_ELEMENT_NUMBERS = {name: number for number, name in ELEMENT_TYPES.items()}
+
+
 def type_text(dtype: str) -> str:
     """"tensor(float)" of "float32"."""
     return f"tensor({TYPES.get(dtype, dtype)})"
@@ -146,7 +153,7 @@ def array_at(pointer: int, shape: Sequence[int], element_type: Any) -> Any:
 
 
 class OrtValue:
-    """An array with onnxruntime's names. It shares the memory of the array that it is made of."""
+    """An array with onnxruntime's names. As there, it shares the memory of the array that it is made of."""
 
     def __init__(self, array: Any) -> None:
         self._array = array
@@ -188,8 +195,15 @@ class OrtValue:
     def shape(self) -> list[int]:
         return [int(extent) for extent in self._array.shape]
 
+    def _dtype(self) -> str:
+        return str(self._array.dtype).rpartition(".")[2]
+
     def data_type(self) -> str:
-        return type_text(str(self._array.dtype).rpartition(".")[2])
+        return type_text(self._dtype())
+
+    def element_type(self) -> int:
+        """The number that TensorProto.DataType has for the type."""
+        return _ELEMENT_NUMBERS[self._dtype()]
 
     def device_name(self) -> str:
         return "cpu" if int(self._array.__dlpack_device__()[0]) in (1, 3) else "cuda"

@@ -5,6 +5,7 @@ import json
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -33,14 +34,25 @@ class Profile:
     def add(self, steps: Sequence[tuple[str, int]]) -> None:
         self.runs.append(tuple(Step(name, nanoseconds / 1e3) for name, nanoseconds in steps))
 
-    def to_chrome_trace(self, path: str | os.PathLike[str]) -> None:
-        """Writes all runs as a file that Perfetto and chrome://tracing open: one event a step, one after the other."""
-        events: list[dict[str, object]] = []
+    def _events(self, category: str, suffix: str) -> list[dict[str, Any]]:
+        events: list[dict[str, Any]] = []
         start = 0.0
         for number, run in enumerate(self.runs):
             for step in run:
-                events.append({"name": step.name, "cat": "step", "ph": "X", "ts": round(start, 3),
+                events.append({"name": step.name + suffix, "cat": category, "ph": "X", "ts": round(start, 3),
                                "dur": round(step.microseconds, 3), "pid": 0, "tid": 0, "args": {"run": number}})
                 start += step.microseconds
+        return events
+
+    def to_chrome_trace(self, path: str | os.PathLike[str]) -> None:
+        """Writes all runs as a file that Perfetto and chrome://tracing open: one event a step, one after the other."""
         with open(path, "w", encoding="utf-8") as file:
-            json.dump({"traceEvents": events, "displayTimeUnit": "ns"}, file)
+            json.dump({"traceEvents": self._events("step", ""), "displayTimeUnit": "ns"}, file)
+
+    def to_node_events(self, path: str | os.PathLike[str]) -> None:
+        """The same as onnxruntime writes it: a list of events of the category "Node", with args.op_name."""
+        events = self._events("Node", "_kernel_time")
+        for event in events:
+            event["args"].update(op_name=event["name"].removesuffix("_kernel_time"), provider="Tilewright")
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump(events, file)

@@ -4,7 +4,8 @@ from __future__ import annotations
 import shutil
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TextIO
 
 Progress = Callable[[str, int, int, str], object]
@@ -50,6 +51,17 @@ class Bar:
 
 def _ignore(phase: str, done: int, total: int, detail: str) -> None:
     pass
+
+
+@contextmanager
+def shown(progress: bool | Progress | None) -> Iterator[Progress]:
+    """make(progress), whose line is gone afterwards."""
+    show = make(progress)
+    try:
+        yield show
+    finally:
+        if isinstance(show, Bar):
+            show.close()
 
 
 def make(progress: bool | Progress | None) -> Progress:

@@ -12,30 +12,19 @@ from . import _arrays, _compile, _devices, _onnx_info
 from ._errors import FallbackWarning, UsageError
 from ._io_binding import IOBinding
 from ._model import Model, TensorInfo, load
+from ._ort_functions import CPU, CUDA, get_available_providers
 from ._ort_types import ModelMetadata, NodeArg, OrtValue, RunOptions, SessionOptions, options_of, type_text
 from ._profile import Profile
 from ._warn import warn
 
 _ARTEFACT = b"\x89TW\r\n\x1a\n\x00"  # the first bytes of a .tw file
-_CPU, _CUDA = "CPUExecutionProvider", "CUDAExecutionProvider"
-
-
-def get_available_providers() -> list[str]:
-    """CPUExecutionProvider, and before it CUDAExecutionProvider where there is a GPU that Tilewright compiles for."""
-    return [_CUDA, _CPU] if _devices.cuda_target() is not None else [_CPU]
-
-
-def get_device() -> str:
-    """"GPU" or "CPU"."""
-    return "GPU" if _devices.cuda_target() is not None else "CPU"
-
 
 def _chosen(providers: Sequence[Any] | None, provider_options: Sequence[Mapping[str, Any]] | None
             ) -> tuple[list[str], int]:
     """The providers that are used, and the ordinal of the GPU."""
     available = get_available_providers()
     used, ordinal = [], 0
-    for index, provider in enumerate(providers or [_CPU]):
+    for index, provider in enumerate(providers or [CPU]):
         name, options = provider if isinstance(provider, tuple) else (provider, {})
         if provider_options is not None:
             options = {**options, **provider_options[index]}
@@ -44,7 +33,7 @@ def _chosen(providers: Sequence[Any] | None, provider_options: Sequence[Mapping[
             ordinal = int(options.get("device_id", ordinal))
         else:
             warn(f"the provider '{name}' is not available; available are: {', '.join(available)}", FallbackWarning)
-    return used if _CPU in used else [*used, _CPU], ordinal
+    return used if CPU in used else [*used, CPU], ordinal
 
 
 def _is_artefact(source: str | bytes) -> bool:
@@ -54,8 +43,9 @@ def _is_artefact(source: str | bytes) -> bool:
         return file.read(len(_ARTEFACT)) == _ARTEFACT
 
 
-def _node_arg(info: _onnx_info.Value | TensorInfo) -> NodeArg:
-    return NodeArg(info.name, type_text(info.dtype), list(info.shape))
+def _node_arg(info: _onnx_info.Value | TensorInfo, dimensions: Mapping[str, int]) -> NodeArg:
+    shape = [dimensions.get(extent, extent) if isinstance(extent, str) else extent for extent in info.shape]
+    return NodeArg(info.name, type_text(info.dtype), shape)
 
 
 class InferenceSession:
@@ -77,6 +67,7 @@ class InferenceSession:
         self._started = time.time_ns()
         self._array_types: set[type] = set()  # that runs take as they are
         self._fixed: Model | None = None
+        self._dimensions: dict[str, int] = {}  # of the model, that the options fix
         self._interface: _onnx_info.Interface | None = None
         self._open()
         self._input_names = [arg.name for arg in self.get_inputs()]
@@ -87,16 +78,16 @@ class InferenceSession:
             self._fixed = load(self._source, self._ordinal, self._options.intra_op_num_threads)
             return
         self._interface = _onnx_info.read(self._source)
-        known = set(self._options.dimensions)
-        extents = [extent for value in self._interface.inputs for extent in value.shape]
-        if all(isinstance(extent, int) or extent in known for extent in extents):
+        extents = {extent for value in self._interface.inputs for extent in value.shape}
+        self._dimensions = {name: extent for name, extent in self._options.dimensions.items() if name in extents}
+        if all(isinstance(extent, int) or extent in self._dimensions for extent in extents):
             self._fixed = self._compiled(None)
 
     def _compiled(self, shapes: Mapping[str, tuple[int, ...]] | None) -> Model:
         options = self._options.compile_options()
-        options.setdefault("target", _devices.cuda_target(self._ordinal) if self._providers[0] == _CUDA else "cpu")
-        return _compile.compile(self._source, shapes=shapes, dims=self._options.dimensions if shapes is None else None,
-                                device=self._ordinal, threads=self._options.intra_op_num_threads, **options)
+        options.setdefault("target", _devices.cuda_target(self._ordinal) if self._providers[0] == CUDA else "cpu")
+        return _compile.compile(self._source, shapes=shapes, dims=self._dimensions, device=self._ordinal,
+                                threads=self._options.intra_op_num_threads, **options)
 
     def _model_for(self, feeds: Mapping[str, Any]) -> Model:
         if self._fixed is not None:
@@ -173,11 +164,11 @@ class InferenceSession:
 
     def get_inputs(self) -> list[NodeArg]:
         values = self._interface.inputs if self._interface is not None else self._artefact_infos("inputs")
-        return [_node_arg(value) for value in values]
+        return [_node_arg(value, self._dimensions) for value in values]
 
     def get_outputs(self) -> list[NodeArg]:
         values = self._interface.outputs if self._interface is not None else self._artefact_infos("outputs")
-        return [_node_arg(value) for value in values]
+        return [_node_arg(value, self._dimensions) for value in values]
 
     def _artefact_infos(self, role: str) -> list[Any]:
         assert self._fixed is not None
@@ -189,7 +180,8 @@ class InferenceSession:
     def get_modelmeta(self) -> ModelMetadata:
         info = self._interface
         if info is None:
-            return ModelMetadata()
+            assert self._fixed is not None
+            return self._fixed.metadata
         return ModelMetadata(info.producer, info.graph_name, info.domain, info.description, info.graph_description,
                              info.version, dict(info.metadata))
 
@@ -197,7 +189,7 @@ class InferenceSession:
         return list(self._providers)
 
     def get_provider_options(self) -> dict[str, dict[str, str]]:
-        return {name: {"device_id": str(self._ordinal)} if name == _CUDA else {} for name in self._providers}
+        return {name: {"device_id": str(self._ordinal)} if name == CUDA else {} for name in self._providers}
 
     def set_providers(self, providers: Sequence[Any] | None = None,
                       provider_options: Sequence[Mapping[str, Any]] | None = None) -> None:
@@ -216,12 +208,13 @@ class InferenceSession:
         return self._started
 
     def end_profiling(self) -> str:
-        """Writes the times of all runs as a file for Perfetto, and returns its name; "" without enable_profiling."""
+        """Writes the times of all runs to a file, as onnxruntime does, and returns its name; "" without
+        enable_profiling. Each step is a node: args.op_name are the ONNX nodes that it computes."""
         if self._profile is None:
             return ""
         stamp = time.strftime("%Y-%m-%d_%H-%M-%S", time.localtime(self._started / 1e9))
         name = f"{self._options.profile_file_prefix}_{stamp}.json"
-        self._profile.to_chrome_trace(name)
+        self._profile.to_node_events(name)
         return name
 
     def enable_fallback(self) -> None:

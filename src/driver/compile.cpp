@@ -11,6 +11,7 @@
 #include "driver/machine/parameters_file.h"
 #include "driver/state_length.h"
 #include "driver/states.h"
+#include "frontend/onnx/metadata.h"
 #include "ops/list.h"
 #include "support/error.h"
 #include "support/hash.h"
@@ -221,6 +222,8 @@ Compiled compile_imported(const std::vector<frontend::ImportResult>& models, con
   out.warnings.insert(out.warnings.begin(), models.front().warnings.begin(), models.front().warnings.end());
   out.external_files = models.front().external_files;
   if (models.front().skeleton.empty() || out.manifest.entries.empty()) return out;
+  const std::string metadata = frontend::metadata_of(std::as_bytes(std::span(models.front().skeleton)));
+  out.sections["metadata"] = {metadata.begin(), metadata.end()};
   out.source.skeleton = models.front().skeleton;
   out.source.weights = models.front().weights;
   out.source.infinite = models.front().infinite;

@@ -38,6 +38,7 @@ Failure failure_of(const std::exception& error) {
   if (as<Unsupported>(error) != nullptr) return {3, "unsupported"};
   if (as<ResourceError>(error) != nullptr || as<std::bad_alloc>(error) != nullptr) return {6, "exhausted"};
   if (as<Cancelled>(error) != nullptr) return {130, "cancelled"};
+  if (const auto* e = as<CodedFailure>(error)) return {e->exit_code(), type_of_code(e->exit_code())};
   if (const auto* e = as<format::Error>(error)) {
     const int code = format::exit_code(e->code());
     return {code, type_of_code(code)};

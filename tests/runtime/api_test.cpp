@@ -27,6 +27,17 @@ TEST(Api, TableAndVersions) {
   api().context_free(nullptr);
 }
 
+TEST(Api, TellsWhatTheOnnxModelSaysOfItself) {
+  const test::TestArtefact made = test::sum_model({7});
+  EXPECT_STREQ(api().model_metadata(test::load(made.file()).get()), "{}");
+  EXPECT_STREQ(api().model_metadata(nullptr), "{}");
+  std::vector<format::Section> sections = made.sections();
+  const std::string text = R"({"producer_name":"maker"})";
+  sections.push_back({"metadata", format::bytes_of(text)});
+  const auto model = test::load(format::serialize_artefact(made.manifest, sections));
+  EXPECT_STREQ(api().model_metadata(model.get()), text.c_str());
+}
+
 TEST(Api, DescribesTheModel) {
   const auto model = test::load(test::sum_model({7, 13}).file());
   EXPECT_EQ(api().entry_count(model.get()), 2);

@@ -2,8 +2,6 @@
 // Size: one fixture and one fake driver for all that a device is asked for.
 // whether a real GPU agrees is for the tests that need one.
 #ifdef TW_RUNTIME_CUDA
-#include "runtime/device/cuda/cuda_device.h"
-
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 
@@ -17,9 +15,8 @@
 #include "runtime/format/cuda_step.h"
 #include "runtime/format/error.h"
 #include "runtime/state.h"
-#include "tests/runtime/api_harness.h"
+#include "tests/runtime/cuda_fixture.h"
 #include "tests/runtime/fake_cublaslt.h"
-#include "tests/runtime/fake_cuda_released.h"
 #include "tests/runtime/fake_cudnn.h"
 #include "tests/runtime/fake_profiler.h"
 
@@ -30,105 +27,14 @@ using format::DataType;
 using format::Error;
 using format::ErrorCode;
 using format::Place;
+using test::add_map_argument;
+using test::CudaDevice;
+using test::failing_model;
 using test::fake;
+using test::on_gpu;
+using test::own_context;
+using test::scale_model;
 namespace cuda = runtime::cuda;
-
-/// y = (x * 3) * 5, the factors being weights and the intermediate an arena buffer at offset 256.
-test::TestArtefact scale_model(int64_t n) {
-  test::TestArtefact artefact;
-  artefact.code.assign({'c', 'u', 'b', 'i', 'n'});
-  artefact.weights.resize(8);
-  const float factors[] = {3.0f, 5.0f};
-  std::memcpy(artefact.weights.data(), factors, 8);
-  format::Manifest& manifest = artefact.manifest;
-  manifest.targets = {{format::TargetKind::kCuda, "sm_90a", {}}};
-  manifest.kernels = {{"scale", "cubin.0", 0, 5}, {"fail", "cubin.0", 0, 5}};
-  format::Entry entry;
-  entry.name = "only";
-  entry.inputs = {{"x", DataType::kF32, {n}}};
-  entry.outputs = {{"y", DataType::kF32, {n}}};
-  entry.arena_bytes = 256 + 4 * n;
-  entry.buffers = {{Place::kInput, 0, 0, 4 * n, "x"},
-                   {Place::kArena, 0, 256, 4 * n, "scaled"},
-                   {Place::kOutput, 0, 0, 4 * n, "y"},
-                   {Place::kWeights, 0, 0, 8, "factors"},
-                   {Place::kError, 0, 0, 4, ""}};
-  test::FakeParams params{nullptr, nullptr, nullptr, n};
-  std::vector<uint8_t> block(sizeof(params));
-  std::memcpy(block.data(), &params, sizeof(params));
-  const std::vector<int64_t> arguments = {0, 8, 16, 24};
-  entry.cuda_steps = {
-      {0, {4, 3, 2}, {64, 2, 1}, 0, block, arguments, {{0, 0, 0}, {8, 3, 0}, {16, 1, 0}}, {}, false, "first"},
-      {0, {7, 1, 1}, {32, 1, 1}, 100'000, block, arguments, {{0, 1, 0}, {8, 3, 4}, {16, 2, 0}}, {}, true, "second"}};
-  manifest.entries = {entry};
-  return artefact;
-}
-
-/// The kernel takes one tensor map more, after its other parameters.
-void add_map_argument(format::CudaStep& step) {
-  step.arguments.push_back(std::ssize(step.params));
-  step.params.resize(step.params.size() + format::TensorMap::kBytes);
-  fake.takes_map = true;
-}
-
-class CudaDevice : public testing::Test {
- protected:
-  void SetUp() override { fake = test::FakeGpu(); }
-  void TearDown() override { test::expect_all_released(); }
-  std::unique_ptr<runtime::DeviceModel> load(const test::TestArtefact& made, int device = 0) {
-    file_ = format::serialize_artefact(made.manifest, {{"cubin.0", made.code}, {"weights", made.weights}});
-    artefact_ = format::Artefact::parse(file_);
-    runtime::Options options;
-    options.device = device;
-    return cuda::load_model(artefact_, options, driver_);
-  }
-  ErrorCode refusal(const std::function<void()>& body) {
-    try {
-      body();
-    } catch (const Error& error) {
-      message_ = error.what();
-      exit_code_ = format::exit_code(error.code());
-      return error.code();
-    }
-    return ErrorCode{};
-  }
-  cuda::Driver driver_ = test::fake_driver();
-  std::vector<uint8_t> file_;
-  format::Artefact artefact_;
-  std::string message_;
-  int exit_code_ = 0;
-};
-
-/// A context with a state of its own.
-struct OwnContext {
-  std::unique_ptr<runtime::DeviceState> state;
-  std::unique_ptr<runtime::DeviceContext> context;
-  runtime::DeviceContext* operator->() const { return context.get(); }
-};
-
-OwnContext own_context(const runtime::DeviceModel& model, const runtime::Options& options) {
-  OwnContext own{model.create_state(options), nullptr};
-  own.context = model.create_context(options, *own.state);
-  return own;
-}
-
-/// A tensor on the fake GPU, whose memory is the host's.
-DLTensor on_gpu(test::Vector<float>& vector) {
-  DLTensor tensor = vector.view();
-  tensor.device = {kDLCUDA, 0};
-  return tensor;
-}
-
-/// A third step after those of scale_model: a kernel that stores into the error word.
-test::TestArtefact failing_model(int64_t n) {
-  test::TestArtefact made = scale_model(n);
-  format::CudaStep failing = made.manifest.entries[0].cuda_steps[0];
-  failing.kernel = 1;
-  failing.relocations = {{0, 4, 0}};
-  failing.name = "check";
-  made.manifest.entries[0].cuda_steps.push_back(failing);
-  return made;
-}
 
 /// total becomes 3 total, a state behind another one, and y = 5 total.
 test::TestArtefact state_model(int64_t n) {

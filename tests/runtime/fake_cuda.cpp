@@ -217,8 +217,9 @@ cuda::Result set_kernel(cuda::GraphExecHandle exec, cuda::GraphNodeHandle node, 
   return read_node(*params, graph_of(exec)->nodes.at(reinterpret_cast<size_t>(node) - 1));
 }
 
-cuda::Result launch_graph(cuda::GraphExecHandle exec, cuda::StreamHandle) {
+cuda::Result launch_graph(cuda::GraphExecHandle exec, cuda::StreamHandle stream) {
   if (fake.launch_result != 0) return fake.launch_result;
+  fake.graph_streams.push_back(stream);
   ++fake.graph_launches;
   fake.calls += 'g';
   for (const cuda::MemsetNodeParams& p : graph_of(exec)->clearings)
@@ -298,6 +299,9 @@ void add_stream_functions(cuda::Driver& d) {
   d.stream_synchronize = [](cuda::StreamHandle) {
     for (const auto& [function, user] : std::exchange(fake.host_work, {})) function(user);
     return ++fake.waits, fake.fault;
+  };
+  d.stream_wait_event = [](cuda::StreamHandle stream, cuda::EventHandle, unsigned flags) {
+    return fake.calls += 'w', fake.following.push_back(stream), static_cast<int>(flags);
   };
   d.stream_destroy = [](cuda::StreamHandle) { return --fake.streams, 0; };
   d.event_create = [](cuda::EventHandle* event, unsigned) {

@@ -35,10 +35,12 @@ struct FakeGpu {
   int edges = 0, overlapping_edges = 0;
   std::vector<size_t> cleared_before;  // the node, from 0, that waits for memory to be cleared
   int instantiations = 0, node_updates = 0, copies = 0;
-  /// A letter for each thing put on a stream: i(n), o(ut), e(vent), g(raph), k(ernel), h(ost function), l(ibrary
-  /// call), which is c(aptured) at times.
+  /// A letter for each thing put on a stream: i(n), o(ut), d (on the device), e(vent), w(ait for one), g(raph),
+  /// k(ernel), h(ost function), l(ibrary call), which is c(aptured) at times.
   std::string calls;
-  std::vector<const void*> copied;  // where "copy" and its like read from
+  std::vector<runtime::cuda::StreamHandle> graph_streams;  // of whole graphs
+  std::vector<runtime::cuda::StreamHandle> following;      // that were told to wait for an event
+  std::vector<const void*> copied;                         // where "copy" and its like read from
   int max_shared = 0, shared_limit = 1 << 20;
   std::vector<std::pair<void (*)(void*), void*>> host_work;  // put on a stream, done when that is waited for
   int waits = 0;                                             // for a stream

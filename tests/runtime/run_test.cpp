@@ -218,6 +218,21 @@ TEST(Run, MeasuringTimesEveryRunAndComputes) {
   EXPECT_FAILS(api().measure_entry(context.get(), 1, inputs, &output, nullptr, 1), TW_ERROR_INVALID_ARGUMENT, "null");
 }
 
+TEST(Run, AnAsyncRunOnACpuHasEndedWhenItReturns) {
+  const auto model = test::load(test::sum_model({7, 1009}).file());
+  const auto context = test::make_context(model.get(), test::options_with(0));
+  SumCase sum(1009);
+  const DLTensor inputs[] = {sum.a.view(), sum.b.view()};
+  const DLTensor output = sum.y.view();
+  int no_stream = 0;
+  EXPECT_OK(api().run_async(context.get(), 1, inputs, &output, &no_stream));
+  EXPECT_EQ(sum.y.data, sum.expected());
+  EXPECT_OK(api().run_async(context.get(), 1, inputs, &output, nullptr));
+  EXPECT_FAILS(api().run_async(context.get(), 0, inputs, &output, nullptr), TW_ERROR_INVALID_ARGUMENT, "[7]");
+  EXPECT_FAILS(api().run_async(context.get(), 2, inputs, &output, nullptr), TW_ERROR_INVALID_ARGUMENT, "no entry 2");
+  EXPECT_FAILS(api().run_async(nullptr, 0, inputs, &output, nullptr), TW_ERROR_INVALID_ARGUMENT, "null");
+}
+
 TEST(Run, BuffersOfTheLastRunCanBeRead) {
   const auto model = test::load(test::sum_model({7, 13}).file());
   const auto context = test::make_context(model.get(), test::options_with(0));

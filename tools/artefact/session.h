@@ -5,12 +5,12 @@
 #include <map>
 #include <memory>
 #include <span>
-#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "core/tensor_type.h"
+#include "driver/failure.h"
 #include "graph/ref_tensor.h"
 
 struct TwModel;
@@ -30,13 +30,9 @@ Array to_array(const graph::RefTensor& tensor);
 graph::RefTensor to_reference(const Array& array);
 
 /// A failure of the runtime, with the exit code that the command gives for it.
-class RuntimeFailure : public std::runtime_error {
+class RuntimeFailure : public driver::CodedFailure {
  public:
-  RuntimeFailure(int exit_code, const std::string& message) : std::runtime_error(message), exit_code_(exit_code) {}
-  int exit_code() const { return exit_code_; }
-
- private:
-  int exit_code_;
+  using CodedFailure::CodedFailure;
 };
 
 struct NamedType {

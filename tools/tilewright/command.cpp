@@ -17,6 +17,7 @@
 #include "support/error.h"
 #include "support/mapped_file.h"
 #include "support/text.h"
+#include "tilewright/host.h"
 #include "tilewright/repro.h"
 
 namespace tw::cli {
@@ -76,10 +77,14 @@ namespace {
 }  // namespace
 
 void print_output(std::string_view text) {
+  if (host() != nullptr) return host()->write(TextStream::kOutput, text);
   if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size()) fail_output();
 }
 
-void print_error_text(const std::string& text) { std::fwrite(text.data(), 1, text.size(), stderr); }
+void print_error_text(const std::string& text) {
+  if (host() != nullptr) return host()->write(TextStream::kError, text);
+  std::fwrite(text.data(), 1, text.size(), stderr);
+}
 
 namespace {
 

@@ -59,11 +59,16 @@ void add_options_page(Application& application);
 void add_worker(Application& application);
 /// All of them.
 void add_verbs(Application& application);
+/// The whole command, to be parsed. What is returned reads the options that stand before every verb, once all is
+/// parsed.
+std::function<void()> set_up(Application& application);
 
 /// Before anything is opened: standard streams that are closed become ones that fail, so that no file gets their number
 /// and with it our messages; a closed pipe and a file that may grow no further are errors of writing, which do not end
 /// the process in the middle of its work.
 void prepare_streams();
+
+// Text goes to the host, where the command is a function of another program (host.h).
 
 /// Text on stdout; ResourceError when it cannot be written, and where its reader closed the pipe the end by SIGPIPE.
 void print_output(std::string_view text);

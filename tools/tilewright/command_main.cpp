@@ -37,17 +37,7 @@ int tw_command_main(int argc, char** argv) {
   prepare_streams();
   Application application;
   CLI::App& app = application.app;
-  app.name("tilewright");
-  app.description(
-      "Example: tilewright compile resnet50.onnx -o resnet50.tw && tilewright bench resnet50.tw\n\n"
-      "Tilewright compiles ONNX models to verified native artefacts and runs them.");
-  app.set_version_flag("--version", std::string(kVersionText));
-  app.require_subcommand(1);
-  app.fallthrough();
-  const std::function<void()> read_global_options = add_global_options(application);
-  add_verbs(application);
-  app.allow_config_extras(CLI::config_extras_mode::error);
-  for (CLI::App* verb : app.get_subcommands({})) verb->allow_config_extras(CLI::config_extras_mode::error);
+  const std::function<void()> read_global_options = set_up(application);
   const std::vector<std::string> words(argv + 1, argv + argc);
   try {
     app.parse(argc, argv);

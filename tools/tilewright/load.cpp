@@ -1,5 +1,9 @@
 #include "tilewright/load.h"
 
+#include <algorithm>
+#include <span>
+
+#include "driver/artefact/source.h"
 #include "runtime/format/container.h"
 #include "support/error.h"
 #include "support/mapped_file.h"
@@ -17,6 +21,41 @@ UserError neither(const std::string& file, const frontend::NotAModel& error) {
   return UserError("'{}' is neither a .tw artefact nor an ONNX model, or truncated: {}", file, error.sign());
 }
 
+namespace {
+
+// Whether the values have these names and shapes. Those of states are behind them.
+bool begins_with(const graph::Graph& graph, const std::vector<graph::ValueId>& values,
+                 const std::vector<format::TensorSpec>& specs) {
+  const auto same = [&](const format::TensorSpec& spec, graph::ValueId id) {
+    return graph.value(id).name == spec.name && graph.value(id).type.shape == spec.shape;
+  };
+  return values.size() >= specs.size() && std::ranges::equal(specs, std::span(values).first(specs.size()), same);
+}
+
+// The model that the artefact is said to come from, imported with the options that the artefact was compiled with.
+std::vector<frontend::ImportResult> import_source(const std::string& source, const LoadedModel& loaded) {
+  const format::Artefact artefact = parse_artefact(loaded.name, loaded.artefact);
+  if (artefact.section("source").empty())
+    throw UsageError("--source '{}': '{}' was not compiled from an ONNX model", source, loaded.name);
+  const auto options = driver::options_of(driver::parse_source(artefact.section("source")));
+  std::vector<frontend::ImportResult> models;
+  try {
+    models = driver::import_file(source, options);
+  } catch (const frontend::NotAModel& error) {
+    throw neither(source, error);
+  }
+  const format::Manifest& manifest = artefact.manifest();
+  for (size_t m = 0; m < models.size() && m < manifest.combinations(); ++m) {
+    const graph::Graph& graph = models[m].graph;
+    const format::Entry& entry = manifest.entries[m];
+    if (!begins_with(graph, graph.inputs, entry.inputs) || !begins_with(graph, graph.outputs, entry.outputs))
+      throw UsageError("--source '{}': its inputs and outputs are not those of '{}'", source, loaded.name);
+  }
+  return models;
+}
+
+}  // namespace
+
 LoadedModel load_model(const GlobalOptions& global, const VerbOptions& given) {
   const std::string& model = given.model;
   LoadedModel loaded;
@@ -25,8 +64,11 @@ LoadedModel load_model(const GlobalOptions& global, const VerbOptions& given) {
     if (!given.compile_option.empty())
       throw UsageError("{} is for ONNX models: '{}' is compiled already", given.compile_option, model);
     loaded.artefact = read_file(model);
+    if (!given.source.empty()) loaded.sources = import_source(given.source, loaded);
     return loaded;
   }
+  if (!given.source.empty())
+    throw UsageError("--source is for artefacts: '{}' is an ONNX model, and its own reference", model);
   Progress progress(global);
   driver::CompileOptions options = with_surroundings(given.compile, progress);
   try {

@@ -3,13 +3,15 @@
 #include <filesystem>
 
 #include "tilewright/command.h"
+#include "tilewright/host.h"
 #include "tilewright/interrupt.h"
 
 namespace tw::cli {
 namespace {
 
-// This very program, as a worker.
+// This very program, as a worker; where another one calls the command, one that is beside this library.
 std::vector<std::string> worker_command() {
+  if (host() != nullptr) return driver::find_worker();
   return {std::filesystem::read_symlink("/proc/self/exe").string(), "worker"};
 }
 
@@ -24,8 +26,10 @@ driver::CompileOptions with_surroundings(driver::CompileOptions options, Progres
   out.machine_model = measured_parameters();
   out.progress = std::ref(progress);
   if (out.no_measure) return out;
-  watch_interrupts();
-  out.tuning.interrupted = interrupted;
+  if (host() == nullptr) {  // signals are the host's own
+    watch_interrupts();
+    out.tuning.interrupted = interrupted;
+  }
   out.tuning.event = [&progress](const driver::TuneEvent& event) { progress.measured(event); };
   return out;
 }

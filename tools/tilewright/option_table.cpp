@@ -208,6 +208,14 @@ constexpr Option<VerbOptions> kVerbs[] = {
          .group = "Output",
          .help =
              "Measure the peak FMA rate of the same number of threads, and print how much of it the model reaches"}),
+    option<&VerbOptions::source>(
+        {.name = "source",
+         .kind = OptionKind::kFile,
+         .unset = "the graph in the artefact",
+         .example = "resnet50.onnx",
+         .verbs = "verify",
+         .group = "Input",
+         .help = "ONNX model that the artefact was compiled from; its results are the reference"}),
     option<&VerbOptions::against>(
         {.name = "against",
          .kind = OptionKind::kFile,

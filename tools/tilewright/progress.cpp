@@ -9,6 +9,7 @@
 
 #include "support/error.h"
 #include "support/text.h"
+#include "tilewright/host.h"
 #include "tilewright/interrupt.h"
 #include "tilewright/terminal.h"
 
@@ -56,9 +57,9 @@ std::string progress_line(const PhaseState& s, size_t columns) {
 }
 
 Progress::Progress(const GlobalOptions& global)
-    : lines_(global.quiet    ? Lines::kNone
-             : on_terminal() ? Lines::kLive
-                             : Lines::kPlain),
+    : lines_(global.quiet || host() != nullptr ? Lines::kNone
+             : on_terminal()                   ? Lines::kLive
+                                               : Lines::kPlain),
       global_(global),
       started_(now_seconds()),
       phase_started_(started_),
@@ -97,6 +98,7 @@ void Progress::operator()(std::string_view phase, int64_t done, int64_t total) {
   if (!measuring) group_.clear();
   write_event({{"seconds", now - started_}, {"phase", phase}, {"done", done}, {"total", total}});
   show();
+  if (host() != nullptr) host()->progress(phase, done, total);
 }
 
 void Progress::show() {

@@ -73,6 +73,8 @@ struct VerbOptions {
 
   driver::CompileOptions compile = {};
   std::string compile_option;  // "--target": one of `compile` that was given on the command line or in a file
+
+  std::string source;  // verify: ONNX model that the artefact was compiled from
 };
 
 }  // namespace tw::cli

@@ -61,6 +61,8 @@ CudaContext::CudaContext(const Loaded& loaded, const Options& options, DevicePtr
       driver_(loaded.gpu.driver),
       profile_(options.profile != 0),
       stream_(loaded.gpu),
+      used_(stream_.handle()),
+      marks_(loaded.gpu),
       calls_(loaded.gpu),
       step_events_(loaded.gpu),
       run_events_(loaded.gpu) {
@@ -69,6 +71,14 @@ CudaContext::CudaContext(const Loaded& loaded, const Options& options, DevicePtr
   prepare_calls();
   entries_.reserve(loaded.manifest.entries.size());
   for (const format::Entry& entry : loaded.manifest.entries) entries_.push_back(prepare_entry(entry));
+}
+
+/// What is under way uses this context's memory.
+CudaContext::~CudaContext() {
+  if (!is_pending_) return;
+  release_on(loaded_.gpu, [this] {
+    if (marks_.follow(kEnd, stream_.handle()) == kSuccess) driver_.stream_synchronize(stream_.handle());
+  });
 }
 
 void CudaContext::allocate() {
@@ -196,9 +206,8 @@ void CudaContext::place_inputs(const format::Entry& entry, const DLTensor* input
     inputs_[i] = in_place(tensor) ? device_address(tensor) : input_staging_[i].address();
     const auto bytes = static_cast<size_t>(format::tensor_bytes(entry.inputs[i]));
     if (bytes == 0 || in_place(tensor)) continue;
-    driver_.check(on_device(tensor)
-                      ? driver_.copy_on_device(inputs_[i], device_address(tensor), bytes, stream_.handle())
-                      : driver_.copy_to_device(inputs_[i], host_address(tensor), bytes, stream_.handle()),
+    driver_.check(on_device(tensor) ? driver_.copy_on_device(inputs_[i], device_address(tensor), bytes, used_)
+                                    : driver_.copy_to_device(inputs_[i], host_address(tensor), bytes, used_),
                   "copy an input");
   }
 }
@@ -206,6 +215,46 @@ void CudaContext::place_inputs(const format::Entry& entry, const DLTensor* input
 void CudaContext::place_outputs(const format::Entry& entry, const DLTensor* outputs) {
   for (size_t i = 0; i < entry.outputs.size(); ++i) {
     outputs_[i] = in_place(outputs[i]) ? device_address(outputs[i]) : output_staging_[i].address();
+  }
+}
+
+/// What runs have put on other streams ends before what is put on this one.
+void CudaContext::use_stream(StreamHandle stream) {
+  if (is_pending_ && stream != used_) driver_.check(marks_.follow(kEnd, stream), "wait for the run before");
+  used_ = stream;
+}
+
+bool CudaContext::has_to_wait(const format::Entry& entry, const PreparedEntry& prepared, const DLTensor* inputs,
+                              const DLTensor* outputs) const {
+  const auto on_host = [](const DLTensor& tensor) { return !on_device(tensor); };
+  return profile_ || !prepared.checks.empty() || !loaded_.manifest.states.empty() ||
+         std::any_of(inputs, inputs + entry.inputs.size(), on_host) ||
+         std::any_of(outputs, outputs + entry.outputs.size(), on_host);
+}
+
+void CudaContext::run_async(int index, const DLTensor* inputs, const DLTensor* outputs, void* stream) {
+  const format::Entry& entry = loaded_.manifest.entries[static_cast<size_t>(index)];
+  PreparedEntry& prepared = entries_[static_cast<size_t>(index)];
+  auto* const given = static_cast<StreamHandle>(stream);
+  const Current current(loaded_.gpu);
+  if (has_to_wait(entry, prepared, inputs, outputs)) {
+    marks_.record(kGivenWork, given);
+    driver_.check(marks_.follow(kGivenWork, stream_.handle()), "wait for the stream");
+    return run(index, inputs, outputs);
+  }
+  const nvtx3::scoped_range range(entry.name);
+  use_stream(given);
+  try {
+    place_inputs(entry, inputs);
+    place_outputs(entry, outputs);
+    bind_tensors(entry, prepared);
+    submit(prepared);
+    fetch_outputs(entry, outputs);
+    marks_.record(kEnd, given);
+    is_pending_ = true;
+  } catch (...) {
+    driver_.stream_synchronize(given);  // what is under way uses the caller's memory
+    throw;
   }
 }
 
@@ -217,29 +266,29 @@ void CudaContext::measure(int index, const DLTensor* inputs, const DLTensor* out
   const Current current(loaded_.gpu);
   int32_t error = 0;
   Gate gate;
+  use_stream(stream_.handle());
   try {
     place_inputs(entry, inputs);
     place_outputs(entry, outputs);
     bind_tensors(entry, prepared);
     if (!prepared.checks.empty()) {
-      driver_.check(driver_.copy_to_device(error_.address(), &error, sizeof(error), stream_.handle()),
-                    "clear the error word");
+      driver_.check(driver_.copy_to_device(error_.address(), &error, sizeof(error), used_), "clear the error word");
     }
     const bool short_runs = !times_ns.empty() && prepared.launches.size() < kFewLaunches;
-    if (profile_ || short_runs) gate.hold(loaded_.gpu, stream_.handle());
+    if (profile_ || short_runs) gate.hold(loaded_.gpu, used_);
     submit(prepared);
     if (!times_ns.empty()) submit_timed(prepared, times_ns.size());
     gate.open();
     fetch_outputs(entry, outputs);
     if (!prepared.checks.empty()) {
-      driver_.check(driver_.copy_to_host(&error, error_.address(), sizeof(error), stream_.handle()),
-                    "read the error word");
+      driver_.check(driver_.copy_to_host(&error, error_.address(), sizeof(error), used_), "read the error word");
     }
   } catch (...) {
-    driver_.stream_synchronize(stream_.handle());  // what is under way uses the caller's memory
+    driver_.stream_synchronize(used_);  // what is under way uses the caller's memory
     throw;
   }
   synchronize("run the model on the GPU");
+  is_pending_ = false;
   run_events_.read(times_ns);
   if (profile_) {
     step_times_.resize(prepared.launches.size());
@@ -259,22 +308,22 @@ void CudaContext::bind_tensors(const format::Entry& entry, PreparedEntry& prepar
 }
 
 void CudaContext::submit(PreparedEntry& prepared) {
-  if (prepared.graph != nullptr) return prepared.graph->submit(stream_.handle());
+  if (prepared.graph != nullptr) return prepared.graph->submit(used_);
   // On the default stream, which this one waits for.
   for (const Clearing& c : prepared.clearings) driver_.check(driver_.memset(c.address, 0, c.bytes), "clear memory");
   size_t step = 0;
-  step_events_.record(step, stream_.handle());
+  step_events_.record(step, used_);
   for (Launch& launch : prepared.launches) {
-    launch_alone(driver_, launch, stream_.handle());
-    step_events_.record(++step, stream_.handle());
+    launch_alone(driver_, launch, used_);
+    step_events_.record(++step, used_);
   }
 }
 
 void CudaContext::submit_timed(PreparedEntry& prepared, size_t times) {
-  run_events_.record(0, stream_.handle());
+  run_events_.record(0, used_);
   for (size_t i = 1; i <= times; ++i) {
     submit(prepared);
-    run_events_.record(i, stream_.handle());
+    run_events_.record(i, used_);
   }
 }
 
@@ -282,9 +331,8 @@ void CudaContext::fetch_outputs(const format::Entry& entry, const DLTensor* outp
   for (size_t i = 0; i < entry.outputs.size(); ++i) {
     const auto bytes = static_cast<size_t>(format::tensor_bytes(entry.outputs[i]));
     if (bytes == 0 || in_place(outputs[i])) continue;
-    driver_.check(on_device(outputs[i])
-                      ? driver_.copy_on_device(device_address(outputs[i]), outputs_[i], bytes, stream_.handle())
-                      : driver_.copy_to_host(host_address(outputs[i]), outputs_[i], bytes, stream_.handle()),
+    driver_.check(on_device(outputs[i]) ? driver_.copy_on_device(device_address(outputs[i]), outputs_[i], bytes, used_)
+                                        : driver_.copy_to_host(host_address(outputs[i]), outputs_[i], bytes, used_),
                   "copy an output");
   }
 }
@@ -296,6 +344,7 @@ void CudaContext::read_buffer(int entry, int buffer, void* destination) {
   if (place.bytes == 0) return;
   const Current current(loaded_.gpu);
   const auto bytes = static_cast<size_t>(place.bytes);
+  use_stream(stream_.handle());
   driver_.check(driver_.copy_to_host(destination, address(place), bytes, stream_.handle()), "read a buffer");
   synchronize("read a buffer");
 }

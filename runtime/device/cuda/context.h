@@ -21,10 +21,15 @@ struct Loaded {
 class CudaContext : public DeviceContext {
  public:
   CudaContext(const Loaded& loaded, const Options& options, DevicePtr state);
+  CudaContext(const CudaContext&) = delete;
+  CudaContext& operator=(const CudaContext&) = delete;
+  ~CudaContext() override;
 
   /// Host tensors are copied in and out; tensors in this GPU's memory are used in place if they are 16-byte aligned.
   /// Returns when all is done.
   void run(int entry, const DLTensor* inputs, const DLTensor* outputs) override { measure(entry, inputs, outputs, {}); }
+  /// `stream` is a StreamHandle. Waits for the end where a caller must learn of it: has_to_wait.
+  void run_async(int entry, const DLTensor* inputs, const DLTensor* outputs, void* stream) override;
   /// Times are between events on the stream, without the copies; one run more goes ahead of them.
   void measure(int entry, const DLTensor* inputs, const DLTensor* outputs, std::span<uint64_t> times_ns) override;
   void read_buffer(int entry, int buffer, void* destination) override;
@@ -45,6 +50,9 @@ class CudaContext : public DeviceContext {
   Launch make_launch(const format::Entry& entry, const format::CudaStep& step);
   PreparedEntry prepare_entry(const format::Entry& entry);
   Clearing make_clearing(const format::Entry& entry, const format::Zeros& zeros) const;
+  bool has_to_wait(const format::Entry& entry, const PreparedEntry& prepared, const DLTensor* inputs,
+                   const DLTensor* outputs) const;
+  void use_stream(StreamHandle stream);
   void place_inputs(const format::Entry& entry, const DLTensor* inputs);
   void place_outputs(const format::Entry& entry, const DLTensor* outputs);
   void bind_tensors(const format::Entry& entry, PreparedEntry& prepared);
@@ -59,7 +67,11 @@ class CudaContext : public DeviceContext {
   DevicePtr state_;
   const Driver& driver_;
   bool profile_;
-  Stream stream_;
+  Stream stream_;                           // of runs that are waited for
+  StreamHandle used_;                       // of the current run
+  bool is_pending_ = false;                 // a run that nobody waited for may be under way
+  enum Mark : size_t { kEnd, kGivenWork };  // of the last such run; what a caller's stream had before a run
+  Events marks_;
   DeviceMemory arena_, error_;
   Calls calls_;                                               // of all steps
   DeviceMemory workspace_;                                    // of whichever call runs

@@ -54,6 +54,7 @@ Driver resolve_driver(void* library) {
   resolve(library, "cuMemcpyDtoDAsync_v2", driver.copy_on_device);
   resolve(library, "cuStreamCreate", driver.stream_create);
   resolve(library, "cuStreamSynchronize", driver.stream_synchronize);
+  resolve(library, "cuStreamWaitEvent", driver.stream_wait_event);
   resolve(library, "cuStreamDestroy_v2", driver.stream_destroy);
   resolve(library, "cuLaunchHostFunc", driver.launch_host);
   resolve(library, "cuEventCreate", driver.event_create);

@@ -84,6 +84,7 @@ struct Driver {
   Result (*copy_on_device)(DevicePtr to, DevicePtr from, size_t bytes, StreamHandle stream);    // cuMemcpyDtoDAsync_v2
   Result (*stream_create)(StreamHandle* stream, unsigned flags);                                // cuStreamCreate
   Result (*stream_synchronize)(StreamHandle stream);                                            // cuStreamSynchronize
+  Result (*stream_wait_event)(StreamHandle stream, EventHandle event, unsigned flags);          // cuStreamWaitEvent
   Result (*stream_destroy)(StreamHandle stream);                                                // cuStreamDestroy_v2
   Result (*launch_host)(StreamHandle stream, void (*function)(void* user), void* user);         // cuLaunchHostFunc
   Result (*event_create)(EventHandle* event, unsigned flags);                                   // cuEventCreate

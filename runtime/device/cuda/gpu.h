@@ -121,6 +121,10 @@ class Events {
   explicit Events(const Gpu& gpu) : gpu_(gpu) {}
   /// Puts mark `index` behind the work that `stream` has so far. The GPU is current.
   void record(size_t index, StreamHandle stream);
+  /// What is put on `stream` from now on waits for mark `index`, as it was recorded last. The GPU is current.
+  Result follow(size_t index, StreamHandle stream) const {
+    return gpu_.driver.stream_wait_event(stream, events_[index].get(), 0);
+  }
   /// intervals_ns[i] = time of mark i + 1 minus time of mark i, both recorded and reached.
   void read(std::span<uint64_t> intervals_ns) const;
 

@@ -188,15 +188,15 @@ TEST(Implementable, Attention) {
                     rest = "values=x3:f16:48:336:8:32 out=y:f16:16:80:8:0 act=softmax:",
                     masked = head + "residual=x2:f32:0:7:0:0 " + rest,
                     causal = head + rest.substr(0, rest.find("act=")) + "mask=causal act=softmax:";
-  const std::pair<const char*, std::string> cases[] = {{"S", head + rest + "1"},
-                                                       {"(S * 0.125:f32)", head + rest + "0.125"},
-                                                       {"(S / 4:f32)", head + rest + "0.25"},
-                                                       {"((S * 0.125:f32) + x2[i0, i3])", masked + "0.125"},
-                                                       {"(x2[i0, i3] + (S / 2:f32))", masked + "0.5"},
-                                                       {"(S + x2[i0, i3])", masked + "1"},
-                                                       {"select((i3 < (i2 + 1)), S, -65504:f32)", causal + "1"},
-                                                       {"select((i3 < (i2 + 1)), (S / 4:f32), -3.4e+38:f32)",
-                                                        causal + "0.25"}};
+  const std::pair<const char*, std::string> cases[] = {
+      {"S", head + rest + "1"},
+      {"(S * 0.125:f32)", head + rest + "0.125"},
+      {"(S / 4:f32)", head + rest + "0.25"},
+      {"((S * 0.125:f32) + x2[i0, i3])", masked + "0.125"},
+      {"(x2[i0, i3] + (S / 2:f32))", masked + "0.5"},
+      {"(S + x2[i0, i3])", masked + "1"},
+      {"select((i3 < (i2 + 1)), S, -65504:f32)", causal + "1"},
+      {"select((i3 < (i2 + 1)), (S / 4:f32), -3.4e+38:f32)", causal + "0.25"}};
   for (const auto& [scaled, problem] : cases) {
     const GroupTask task{attention(scaled), {}};
     EXPECT_EQ(problem_of(task), problem);

@@ -47,14 +47,14 @@ constexpr Operation kPointwise = {0, 13, 1, 0, 14, 750, 751, 752, 753},
 constexpr int kCrossCorrelation = 1, kAdd = 0, kMultiply = 1, kDivide = 6, kSubtract = 9, kExp = 13, kLog = 15,
               kRelu = 100, kGreaterOrEqual = 303, kIndex = 501, kSelect = 601, kSumOf = 0, kMaximumOf = 3;
 constexpr int kFloat32 = 0, kInt32 = 4, kBool = 11;  // cudnnDataType_t
-constexpr int kModeA = 3;  // of heuristics: what they know by heart, then a model of the GPU
+constexpr int kModeA = 3;                            // of heuristics: what they know by heart, then a model of the GPU
 constexpr int kNoHostMemory = 4003, kNoDeviceMemory = 4004;         // statuses
 constexpr int kNoteTensorCore = 0, kNoteStrictNan = 9;              // of engines as exact as the sum of products itself
 constexpr int64_t kMaxNotes = 32, kMaxKnobs = 64, kMaxOffers = 24;  // more than there are, or wanted
 constexpr int64_t kAlignment = 16;                                  // of a caller's tensors, in bytes
 constexpr int64_t kMaxWorkspace = int64_t{256} << 20;               // an engine that needs more is not worth it
 constexpr int64_t kScale = 99, kNothing = 98;  // the numbers of attention's scale, and of what masked scores are
-constexpr int64_t kFirstBetween = 100;                              // numbers of tensors between operations
+constexpr int64_t kFirstBetween = 100;         // numbers of tensors between operations
 
 int type_of(DataType type) { return type == DataType::kF16 ? 2 : type == DataType::kBF16 ? 9 : 0; }
 

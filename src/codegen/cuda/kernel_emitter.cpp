@@ -252,8 +252,11 @@ void KernelEmitter::branch(const Stmt& s, Then then) {
   prepare(s->predicate);
   const std::string condition = cuda_expr(s->predicate, names_);
   names_.evaluated.clear();
+  const bool around = lanes_differ_;
+  lanes_differ_ = around || (group_ != nullptr && uses_var(substitute(s->predicate, lets_), group_->loops.back()->var));
   nested(fmt::format("if ({}) ", condition), [&] { statements(s->body, then); });
   if (!s->otherwise.empty()) nested("else ", [&] { statements(s->otherwise, then); });
+  lanes_differ_ = around;
 }
 
 }  // namespace tw::codegen

@@ -233,6 +233,7 @@ class KernelEmitter {
   std::set<std::string> fresh_sums_, begun_sums_;   // find_fresh_sums(); elements, by text, whose sums have begun
   std::set<std::string> allocated_in_turn_;         // there: what it allocates
   bool fills_ahead_ = false;                        // inside a pipelined loop's fill
+  bool lanes_differ_ = false;                       // where a condition may hold for some of a row's lanes only
   bool stored_for_matrix_ = false;                  // by threads, not by copies
   int depth_ = 1;
   int counter_ = 0;

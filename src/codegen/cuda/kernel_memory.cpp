@@ -154,7 +154,8 @@ void KernelEmitter::vector_store(const Stmt& s) {
 
 bool KernelEmitter::are_stored_together(std::span<const Stmt> stmts) const {
   constexpr int64_t kPair = 2, kApart = kSharers * kPair;  // elements
-  if (group_ == nullptr || stmts.size() < kSharers || group_->threads % kWarpThreads != 0) return false;
+  if (group_ == nullptr || lanes_differ_ || stmts.size() < kSharers || group_->threads % kWarpThreads != 0)
+    return false;
   const Stmt& lanes = group_->loops.back();
   const Stmt& first = stmts[0];
   const auto is_pair = [&](const Stmt& s) {

@@ -175,6 +175,16 @@ TEST(EmitCuda, LanesThatShareARowStoreWholeVectors) {
                            fmt::format("(X: f32[8, {0}] param, Y: {1}[8, {0}] param written)", columns, type)))
         .text;
   };
+  const auto under = [](const std::string& condition) {
+    std::string stores;
+    for (int64_t i = 0; i < 4; ++i)
+      stores += fmt::format("Y[r, ramp(((p * 2) + {0}), 1, 2)] = cast<f16>(X[r, ramp(((p * 2) + {0}), 1, 2)]) ", i * 8);
+    return emitted(program("for r in 8 threads { for p in 4 threads { if (" + condition + ") { " + stores + "} } }",
+                           "(X: f32[8, 32] param, Y: f16[8, 32] param written)"))
+        .text;
+  };
+  EXPECT_TRUE(holds(under("(r < 5)"), "tw_exchange(")) << "all lanes of a row";
+  EXPECT_EQ(under("(p < 3)").find("tw_exchange("), std::string::npos) << "some lanes of a row";
   const std::string whole = text(32, 8);
   EXPECT_TRUE(holds(whole, "tw_exchange("));
   EXPECT_TRUE(holds(whole, "*(tw_vec<unsigned, 4>*)(&p1["));

@@ -42,35 +42,32 @@ output y
   expect_same(p, loops);
 }
 
-TEST(Wanted, ZerosThatASumReadsStay) {
-  const te::Program p = te::parse_program(R"(te sums
+// `all` and `some`, its first six rows, in registers where `term` of them is summed.
+te::Program summed(const std::string& term) {
+  return te::parse_program(R"(te sums
 input x: f32[8, 4]
 all: f32[8, 4] (i0, i1) = x[i0, i1] * 2:f32
 some: f32[8, 4] (i0, i1) = select((i0 < 6), all[i0, i1], 0:f32)
-y: f32[4] = sum(r0 in 8) over (i0) of some[r0, i0]
-output y
-)");
+y: f32[4] = sum(r0 in 8) over (i0) of )" +
+                           term + "\noutput y\n");
+}
+Schedule in_registers() {
   Schedule s;
   for (const char* stage : {"some", "all"}) s.compute_at(stage, "y", "i0", loop::Scope::kRegister);
-  const loop::Program loops = apply(p, s);
+  return s;
+}
+
+void expect_zeros_stay(const te::Program& p) {
+  const loop::Program loops = apply(p, in_registers());
   EXPECT_NE(store_of(loops, "some").find("select"), std::string::npos);
   expect_same(p, loops);
 }
 
+TEST(Wanted, ZerosThatASumReadsStay) { expect_zeros_stay(summed("some[r0, i0]")); }
+
 // One reader wants less than all, another one all.
 TEST(Wanted, WhatOneOfTwoReadersWantsStays) {
-  const te::Program p = te::parse_program(R"(te two
-input x: f32[8, 4]
-all: f32[8, 4] (i0, i1) = x[i0, i1] * 2:f32
-some: f32[8, 4] (i0, i1) = select((i0 < 6), all[i0, i1], 0:f32)
-y: f32[4] = sum(r0 in 8) over (i0) of (some[r0, i0] + select((r0 < 6), some[r0, i0], 0:f32))
-output y
-)");
-  Schedule s;
-  for (const char* stage : {"some", "all"}) s.compute_at(stage, "y", "i0", loop::Scope::kRegister);
-  const loop::Program loops = apply(p, s);
-  EXPECT_NE(store_of(loops, "some").find("select"), std::string::npos);
-  expect_same(p, loops);
+  expect_zeros_stay(summed("(some[r0, i0] + select((r0 < 6), some[r0, i0], 0:f32))"));
 }
 
 // Where every reader asks first, nobody wants the zeros; a division by what may be 0 there keeps its test.
@@ -81,8 +78,7 @@ TEST(Wanted, ReadersThatAskThemselves) {
         "\nsome: " + type + "[8, 4] (i0, i1) = select((i0 < 6), " + value + ", 0:" + type + ")\ny: " + type +
         "[4] = sum(r0 in 8) over (i0) of select((r0 < 6), some[r0, i0], 0:" + type + ")\noutput y\n");
   };
-  Schedule s;
-  for (const char* stage : {"some", "all"}) s.compute_at(stage, "y", "i0", loop::Scope::kRegister);
+  const Schedule s = in_registers();
   const te::Program floats = program("f32", "all[i0, i1]");
   const loop::Program loops = apply(floats, s);
   EXPECT_EQ(store_of(loops, "some").find("select"), std::string::npos) << store_of(loops, "some");

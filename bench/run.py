@@ -62,7 +62,8 @@ def compare_on_gpu(case, args, device="cuda"):
     live("compiling")
     model, ours = edges.models(case, args.dtype)
     flags = ["--target", args.target, "--dtype", args.dtype, *case.compile_flags, *args.compile_flags.split()]
-    (artefact, seconds), variants = compiled(ours, flags, args, live)
+    with args.protocol.turn:  # the compiler measures
+        (artefact, seconds), variants = compiled(ours, flags, args, live)
     with tempfile.TemporaryDirectory(prefix="tw-bench-") as folder:
         common = dict(rounds.job(case, artefact, 1, args.tools.library, folder), model=str(model), dtype=args.dtype,
                       device=device)

@@ -5,7 +5,7 @@ import pathlib
 import suites
 from suites.case import Options
 
-from . import artefacts, machine, rounds
+from . import artefacts, machine, rounds, turns
 
 
 def numbers(text):
@@ -49,6 +49,8 @@ def add_suite_arguments(p):
     p.add_argument("--rounds", type=int, default=30)
     p.add_argument("--quick", action="store_true",
                    help=f"{rounds.QUICK_ROUNDS} short rounds: for development, not for claims")
+    p.add_argument("--turns", metavar="FILE", type=pathlib.Path,
+                   help="with several of this program on one GPU: they load side by side and time in turns, by this file's lock")
     p.add_argument("--tilewright", help="the command (default: build/release)")
     p.add_argument("--out", type=pathlib.Path, default=pathlib.Path("build/bench"), help="folder of models and results")
 
@@ -56,6 +58,8 @@ def add_suite_arguments(p):
 def prepare(args):
     """(tools, protocol, the suite's options) of parsed arguments."""
     protocol = rounds.protocol_for(args.suite in suites.OPERATOR_SUITES, args.rounds, args.quick)
+    if args.turns:
+        protocol.turn = turns.Turn(args.turns)
     if on_gpu(args):
         protocol.load_limit = GPU_LOAD_LIMIT
     elif args.dtype != "f32":

@@ -35,6 +35,7 @@ class Protocol:
     duration: float = 0.4
     runs: int = 3
     load_limit: float = 600.0
+    turn: contextlib.AbstractContextManager = contextlib.nullcontext()  # held while something is timed
 
     def request(self):
         return {"warm_up": self.warm_up, "duration": self.duration, "runs": self.runs}
@@ -191,14 +192,15 @@ def measure(jobs, cores, protocol, progress=lambda text: None, reference=engines
     differences = refuse_wrong(workers, failed, reference, tolerance)
     workers.pop(gpu_engines.REFERENCE, None)
     rounds = {name: [] for name in workers}
-    for index in range(protocol.rounds):
-        for name in order.sample(sorted(workers), len(workers)):
-            try:
-                rounds[name].append(workers[name].round(protocol))
-            except EngineFailed as error:
-                failed[name] = str(error)
-                workers.pop(name)
-        progress(f"round {index + 1}/{protocol.rounds}")
+    with protocol.turn:
+        for index in range(protocol.rounds):
+            for name in order.sample(sorted(workers), len(workers)):
+                try:
+                    rounds[name].append(workers[name].round(protocol))
+                except EngineFailed as error:
+                    failed[name] = str(error)
+                    workers.pop(name)
+            progress(f"round {index + 1}/{protocol.rounds}")
     facts = {name: dict(w.facts, difference=differences.get(name), rounds=rounds[name]) for name, w in workers.items()}
     return {"engines": facts, "failed": failed}
 

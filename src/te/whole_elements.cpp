@@ -1,6 +1,7 @@
 #include "te/whole_elements.h"
 
 #include <algorithm>
+#include <ranges>
 #include <set>
 
 #include "te/reads.h"
@@ -19,6 +20,12 @@ Expr read_whole(const Expr& e, const std::set<std::string>& wide) {
     if (x.op() != Op::kCast || x.arg(0).op() != Op::kLoad || !wide.contains(x.arg(0)->name)) return {};
     return load(x.arg(0)->name, DataType::f32(), x.arg(0)->args);
   });
+}
+
+// The same number as f32.
+Expr as_f32(const Expr& e) {
+  if (e.op() == Op::kSelect) return select(e.arg(0), as_f32(e.arg(1)), as_f32(e.arg(2)));
+  return e.op() == Op::kFloatImm ? float_imm(e->number) : cast(DataType::f32(), e);
 }
 
 // The maximum, and what its elements are computed of point by point: no operands of products, whose instructions want
@@ -65,6 +72,16 @@ std::vector<std::string> keep_elements_whole(Program& program, const std::string
   std::vector<std::string> changed;
   std::set<std::string> wide;  // were of 16 bits
   const std::set<std::string> elements = elements_of(program, maximum);
+  // What a mask chooses is as exact in f32. From readers back: what it chooses from is read as f32 then, too.
+  for (Compute& c : std::views::reverse(program.computes)) {
+    const bool chooses = elements.contains(c.name()) && c.outputs.size() == 1 && c.body[0].op() == Op::kSelect &&
+                         c.body[0].type().is_half();
+    if (!chooses || program.is_output(c.name()) || !is_read_as_f32(program, c.outputs[0])) continue;
+    c.body[0] = as_f32(c.body[0]);
+    c.outputs[0].type = DataType::f32();
+    wide.insert(c.name());
+    changed.push_back(c.name());
+  }
   for (Compute& c : program.computes) {
     if (!elements.contains(c.name()) || c.outputs.size() > 1) continue;
     Expr body = unrounded(read_whole(c.body[0], wide));
@@ -74,7 +91,8 @@ std::vector<std::string> keep_elements_whole(Program& program, const std::string
       out.type = body.type();
       wide.insert(out.name);
     }
-    if (!equal(body, c.body[0]) && c.name() != maximum) changed.push_back(c.name());
+    const bool is_new = !equal(body, c.body[0]) && c.name() != maximum && std::ranges::count(changed, c.name()) == 0;
+    if (is_new) changed.push_back(c.name());
     c.body[0] = body;
   }
   for (Compute& c : program.computes) {

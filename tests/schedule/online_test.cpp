@@ -102,6 +102,32 @@ TEST(Online, BlocksThatNobodySeesAreLeftOut) {
   EXPECT_EQ(loops_of(causal).find("if ("), std::string::npos);
 }
 
+// A mask that chooses among 16-bit scores chooses among what they were before they were rounded, and is known as one.
+TEST(Online, MasksOfHalvesAreMasks) {
+  const te::Program p = te::parse_program(R"(te halves
+input q: f16[16, 4]
+input k: f16[16, 4]
+input v: f32[16, 4]
+s: f32[16, 16] = sum(r0 in 4) over (i0, i1) of (cast<f32>(q[i0, r0]) * cast<f32>(k[i1, r0]))
+h: f16[16, 16] (i0, i1) = cast<f16>(s[i0, i1])
+b: f16[16, 16] (i0, i1) = select((i1 < (i0 + 1)), h[i0, i1], -inf:f16)
+m: f32[16] = max(r0 in 16) over (i0) of cast<f32>(b[i0, r0])
+e: f32[16, 16] (i0, i1) = exp((cast<f32>(b[i0, i1]) - m[i0]))
+l: f32[16] = sum(r0 in 16) over (i0) of e[i0, r0]
+o: f32[16, 4] = sum(r0 in 16) over (i0, i1) of ((e[i0, r0] / l[i0]) * v[r0, i1])
+output o
+)");
+  Schedule s = Schedule().online("m", 4, 1, 1);
+  s.compute_at("o.row", "o", "i0", loop::Scope::kStack);
+  s.reorder("o.row", {"i0", "r0", "i1", "i2", "i3"});
+  for (const char* part : {"o.block", "l.block", "m.exp", "m.block"})
+    s.compute_at(part, "o.row", "r0", loop::Scope::kStack);
+  expect_same(p, s, testing::whole_inputs(p));
+  const std::string text = loop::to_string(apply(p, s));
+  EXPECT_NE(text.find("if ("), std::string::npos) << text;
+  EXPECT_EQ(text.find("cast<f16>"), std::string::npos) << text;
+}
+
 // Rows without any element that is not minus infinity: 0 in place of NaN, where the model says so; NaN in values stays.
 TEST(Online, RowsOfNothingAreZeroWhereThatIsGuarded) {
   const te::Program p = te::parse_program(R"(te guarded

@@ -180,6 +180,36 @@ TEST(MixedPrecision, WholeNumbersAreMadeInF32) {
   EXPECT_EQ(g.value(g.find_value("scale")).type.type, DataType::f32());
 }
 
+// Rotary embeddings of positions that a run is given: an angle of a thousand, rounded, would be another one. What becomes
+// of it is 16-bit.
+TEST(MixedPrecision, AnglesAreF32) {
+  const Graph g = converted(R"(graph g {
+  input position : i64[1, 1, 1]
+  input time : f32[1, 1]
+  input x : f32[1, 1, 4]
+  const frequencies : f32[1, 2, 1] = [1.0, 0.0123]
+  const others : f32[1, 2] = [1.0, 0.0123]
+  const w : f32[4, 4] = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0, 8.0, 7.0, 6.0, 5.0, 4.0, 3.0, 2.0]
+  p : f32[1, 1, 1] = cast(position) {to = "f32"} as p
+  m : f32[1, 2, 1] = matmul(frequencies, p) as m
+  t : f32[1, 1, 2] = transpose(m) {perm = [0, 2, 1]} as t
+  a : f32[1, 1, 4] = concat(t, t) {axis = 2} as a
+  c : f32[1, 1, 4] = cos(a) as c
+  h : f32[1, 1, 4] = matmul(x, w) as h
+  r : f32[1, 1, 4] = mul(h, c) as r
+  e : f32[1, 2] = mul(time, others) as e
+  s : f32[1, 2] = sin(e) as s
+  output r, s
+})");
+  for (const char* op : {"concat", "cos", "sin"}) EXPECT_EQ(type_of(g, op), DataType::f32()) << op;
+  for (const char* name : {"frequencies", "others"}) EXPECT_NE(g.find_value(name), graph::kAbsent) << name << " is f32";
+  EXPECT_EQ(g.find_value("w"), graph::kAbsent);
+  for (const graph::Node& node : g.nodes) {
+    const bool rotates = node.op == "mul" && g.value(node.inputs[0]).name == "h";
+    if (rotates) EXPECT_EQ(g.value(node.outputs[0]).type.type, DataType::f16()) << graph::to_string(g);
+  }
+}
+
 // Tables and weights are stored in 16 bits, indices are not touched.
 TEST(MixedPrecision, TablesAreConstantsOfTheType) {
   const Graph g = converted(R"(graph g {

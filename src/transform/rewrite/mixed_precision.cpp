@@ -64,6 +64,8 @@ constexpr std::string_view kFarFromOperands[] = {"exp", "sinh",       "cosh",   
 constexpr std::string_view kConversions[] = {"cast", "bitcast"};
 // The state whose slice it is keeps its type from run to run.
 constexpr std::string_view kUpdates[] = {"update_slice"};
+// Of an angle, of which a turn more or less says nothing and the place behind the point all; within 1 themselves.
+constexpr std::string_view kOfAngles[] = {"sin", "cos"};
 
 // Operators that differ from their class.
 struct OpsRow {
@@ -73,15 +75,21 @@ struct OpsRow {
 constexpr OpsRow kOps[] = {
     {kAmongOperands, {Treatment::kFollows}}, {kPerChannel, {Treatment::kFollows, Operands::kData}},
     {kFarFromOperands, {Treatment::kWide}},  {kConversions, {Treatment::kWide}},
-    {kUpdates, {Treatment::kWide}},
+    {kUpdates, {Treatment::kWide}},          {kOfAngles, {Treatment::kStatistics}},
 };
 
-CastRule rule_of(const graph::OpTable& ops, const Node& node) {
+// A product of matrices that adds nothing up: positions times frequencies, as models spell it.
+bool has_one_term(const Graph& graph, const Node& node) {
+  return node.op == "matmul" && graph.value(node.inputs[0]).type.shape.back() == 1;
+}
+
+CastRule rule_of(const graph::OpTable& ops, const Graph& graph, const Node& node) {
   for (const OpsRow& row : kOps) {
     if (std::ranges::find(row.ops, node.op) != row.ops.end()) return row.rule;
   }
   // A square has twice the exponent: of deviations in a variance that a model spells out.
   if (node.op == "mul" && node.inputs[0] == node.inputs[1]) return {Treatment::kWide};
+  if (has_one_term(graph, node)) return {Treatment::kFollows};
   const auto* row = std::ranges::find(kClasses, ops.at(node.op).op_class, &ClassRow::op_class);
   TW_CHECK(row != kClasses.end(), "operator '{}' has an unknown class", node.op);
   return row->rule;
@@ -103,10 +111,11 @@ bool fits(const graph::Value& constant, DataType type) {
   return largest == 0 || (largest >= range.smallest_normal && largest <= range.largest);
 }
 
-// Whether the node makes whole numbers of floats: indices, coordinates, quantized values.
-bool makes_integers(const Graph& graph, const Node& node) {
+// Whether operands rounded a little earlier would make another result: the node makes whole numbers of floats (indices,
+// coordinates, quantized values), or takes angles.
+bool takes_exact(const Graph& graph, const Node& node) {
   if (node.op == "cast") return !graph.value(node.outputs[0]).type.type.is_float();
-  return node.op == "round" || node.op == "floor" || node.op == "ceil";
+  return node.op == "round" || node.op == "floor" || node.op == "ceil" || std::ranges::count(kOfAngles, node.op) > 0;
 }
 
 class Converter {
@@ -136,14 +145,15 @@ class Converter {
 
   bool is_f32(ValueId id) const { return id != graph::kAbsent && is_f32_[id]; }
 
-  // Whether the node is an element-wise step on the way to whole numbers: rounded early, they would be other ones.
-  bool leads_to_integers(const Node& node) const {
-    return ops_.at(node.op).op_class == OpClass::kElementwise &&
+  // Whether the node is a step on the way to a node that takes its operands exactly, and adds nothing up.
+  bool leads_to_exact(const Node& node) const {
+    const OpClass op_class = ops_.at(node.op).op_class;
+    return (op_class == OpClass::kElementwise || op_class == OpClass::kInjective || has_one_term(out_, node)) &&
            std::ranges::any_of(node.outputs, [&](ValueId id) { return exact_[id]; });
   }
 
   void find_exact(const Node& node) {
-    if (!leads_to_integers(node) && !makes_integers(out_, node)) return;
+    if (!leads_to_exact(node) && !takes_exact(out_, node)) return;
     for (const ValueId in : node.inputs) {
       if (is_f32(in)) exact_[in] = true;
     }
@@ -163,8 +173,8 @@ class Converter {
 
   void convert(int n) {
     const Node node = out_.nodes[n];
-    const CastRule rule = rule_of(ops_, node);
-    const Treatment treatment = leads_to_integers(node) ? Treatment::kWide : rule.treatment;
+    const CastRule rule = rule_of(ops_, out_, node);
+    const Treatment treatment = leads_to_exact(node) ? Treatment::kWide : rule.treatment;
     const size_t reached = rule.operands == Operands::kData ? 1 : node.inputs.size();
     std::vector<ValueId> operands;
     for (size_t k = 0; k < reached; ++k) {
@@ -214,7 +224,7 @@ class Converter {
   const DataType narrow_;
   Graph out_;
   graph::NameSet names_;
-  std::vector<bool> exact_;   // by value: element-wise operators make a whole number of it
+  std::vector<bool> exact_;   // by value: whether some node takes it, or what is made of it, exactly
   std::vector<bool> is_f32_;  // by value of the model: whether it was f32 there
   std::vector<Form> form_;    // by value of the model
   std::map<ValueId, ValueId> converted_;

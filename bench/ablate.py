@@ -78,7 +78,8 @@ def variants(case, args):
 
 
 def row(case, threads, call, args):
-    made, failed = variants(case, args)
+    with args.protocol.turn:
+        made, failed = variants(case, args)
     with tempfile.TemporaryDirectory(prefix="tw-bench-") as folder:
         common = rounds.job(case, made[ALL], threads, args.tools.library, folder, call)
         tolerance, cores = rounds.TOLERANCE, rounds.available_cores(threads)

@@ -261,6 +261,7 @@ class Tilewright:
 ENGINES = {"tilewright": Tilewright, "eager": Torch, "inductor": Inductor, "frozen": Frozen, "max-autotune": MaxAutotune,
            "xla": Xla}
 REFERENCE, EMPTY = "reference", "empty"
+TIMING = {"max-autotune", "xla"}  # time kernels while they load
 LOADERS = dict(ENGINES, **{REFERENCE: Reference, EMPTY: Empty})
 # Largest difference from the reference, relative to the largest value of an output. A wrong kernel gives one of about 1.
 # Layers one after another enlarge what is rounded, and the largest of many outputs is far out: torch's own f16 kernels

@@ -35,7 +35,7 @@ class Protocol:
     duration: float = 0.4
     runs: int = 3
     load_limit: float = 600.0
-    turn: contextlib.AbstractContextManager = contextlib.nullcontext()  # held while something is timed
+    turn: contextlib.AbstractContextManager = contextlib.nullcontext()  # around each step that times something
 
     def request(self):
         return {"warm_up": self.warm_up, "duration": self.duration, "runs": self.runs}
@@ -148,7 +148,8 @@ def start_workers(jobs, cores, protocol, pool):
     workers, failed = {job["label"]: pool.worker(job, cores, protocol) for job in jobs}, {}
     for job in jobs:
         try:
-            workers[job["label"]].load(job)
+            with protocol.turn if job["engine"] in gpu_engines.TIMING else contextlib.nullcontext():
+                workers[job["label"]].load(job)
         except EngineFailed as error:
             failed[job["label"]] = str(error)
             workers.pop(job["label"])

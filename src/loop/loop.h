@@ -117,7 +117,8 @@ struct Kernel {
   /// What computes the kernel instead of code for its body, which then only says what that is.
   Implementation implementation = {};
   // Not 0: a block on each of so many units walks over the tiles; block b does b, b + blocks(), .., `together` of them
-  // at a time. What a pipelined loop fills ahead goes on from one to the next. 0: every tile is a block.
+  // at a time; of clusters whole ones, which do as many tiles as each other. What a pipelined loop fills ahead goes on
+  // from one to the next. 0: every tile is a block.
   int64_t units = 0;
   int64_t together = 1;
   bool is_implemented() const { return static_cast<bool>(implementation); }

@@ -40,8 +40,8 @@ class KernelVerifier {
     TW_RULE(kernel_.tiles >= 0, "{} tiles", kernel_.tiles);
     TW_RULE(kernel_.cluster >= 1 && kernel_.tiles % kernel_.cluster == 0, "{} tiles in clusters of {}", kernel_.tiles,
             kernel_.cluster);
-    TW_RULE(kernel_.units >= 0 && kernel_.together >= 1 &&
-                (kernel_.units == 0 ? kernel_.together == 1 : kernel_.cluster == 1),
+    TW_RULE(kernel_.units >= 0 && kernel_.units % kernel_.cluster == 0 && kernel_.together >= 1 &&
+                (kernel_.units > 0 || kernel_.together == 1),
             "{} units, {} tiles together, in clusters of {}", kernel_.units, kernel_.together, kernel_.cluster);
     TW_RULE(!kernel_.tile_var.empty() || kernel_.tiles == 1, "{} tiles without a tile variable", kernel_.tiles);
     if (!kernel_.tile_var.empty()) declare_var(kernel_.tile_var, DataType::i64());

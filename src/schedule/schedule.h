@@ -22,7 +22,7 @@ enum class PrimitiveKind : uint8_t {
   kThreads,     // loops [l]: its turns are the threads of a tile; of a sum, they combine their terms
   kParallel,    // loops: the leading loops of a root stage; their points are the kernel's tiles
                 // factors [cluster]: so many neighbours of them run at the same time
-                // factors [1, units, together]: a block on each unit walks over them (loop::Kernel::units)
+                // factors [cluster, units, together]: a block on each unit walks over them (loop::Kernel::units)
                 // option "last first": the last point is tile 0, where the last have the most to do
   kInline,      // the stage's body replaces its reads
   kComputeAt,   // loops [consumer, l], option scope: computed inside loop l of stage `consumer`, the region read there;

@@ -23,6 +23,7 @@ constexpr double kCacheBytes = 24;       // an SM's share of L2 bandwidth by thr
 constexpr double kCopyCycles = 450;      // min cycles of a k-block by threads' copies: barriers, loads, latency
 constexpr double kTmaCycles = 300;       // min cycles of a k-block by TMA
 constexpr double kPairCycles = 150;      // wait of clustered tiles for each other, a k-block (measured on an H100)
+constexpr double kWalkingPairs = 0.2;    // share of it that blocks do not hide that walk, for each tile at a time
 constexpr double kExposed = 0.25;        // unoverlapped fraction of the shorter times
 
 constexpr size_t kMaxTiles = 12;       // candidates of a problem
@@ -212,8 +213,10 @@ bool fit_together(const ThreadBlockTile& tile, const GemmProblem& problem, const
 // Adds `tile` for blocks that walk over tiles: as many of these together as fit, and two.
 void add_walking(ThreadBlockTile tile, const GemmProblem& problem, const TargetInfo& target,
                  std::vector<ThreadBlockTile>& all) {
-  constexpr int64_t kMaxTogether = 4;
-  tile.persistent_blocks = std::max(1, target.compute_units);
+  constexpr int64_t kMaxTogether = 4, kMaxCluster = 2;  // more do not have a block on each SM all the time
+  const int64_t cluster = tile.row_cluster * tile.column_cluster;
+  if (cluster > kMaxCluster) return;
+  tile.persistent_blocks = std::max(cluster, target.compute_units / cluster * cluster);
   tile.stages = stages_of(tile, problem, target, 1);
   for (tile.together = kMaxTogether; tile.together > 0; --tile.together) {
     if (!fit_together(tile, problem, target)) continue;
@@ -236,9 +239,9 @@ std::vector<ThreadBlockTile> staged(ThreadBlockTile tile, const GemmProblem& pro
     const bool known = !all.empty() && all.back().stages == tile.stages;
     if (!known && bytes <= target.levels.front().capacity_bytes) all.push_back(tile);
   }
-  if (!tile.tma || tile.row_cluster * tile.column_cluster > 1 || tile.kept_bytes > 0) return all;
+  if (!tile.tma || tile.kept_bytes > 0) return all;
   add_walking(tile, problem, target, all);
-  if (problem.batch > 1 || problem.n > ThreadBlockTile::extent(tile.columns)) return all;
+  if (tile.row_cluster * tile.column_cluster > 1 || problem.batch > 1 || problem.n > ThreadBlockTile::extent(tile.columns)) return all;
   TargetInfo rest = target;
   rest.levels.front().capacity_bytes -= tile.columns_bytes(problem.k, problem.bytes);
   tile.columns_stay = true;
@@ -351,7 +354,9 @@ double predicted_cycles(const ThreadBlockTile& tile, const GemmProblem& p, const
   const double shared = static_cast<double>(p.filter_positions) * shared_reads(tile, p) / kSharedBytes;
   const double longest = std::max({products, loads, shared});
   const auto cluster = static_cast<double>(tile.row_cluster * tile.column_cluster);
-  const double waits = kPairCycles * std::log2(cluster) / static_cast<double>(tile.tile_k);
+  const double wait =
+      kPairCycles * (tile.persistent_blocks > 0 ? kWalkingPairs * static_cast<double>(tile.together) : 1);
+  const double waits = wait * std::log2(cluster) / static_cast<double>(tile.tile_k);
   const double a_step = waits + longest + kExposed * (products + loads + shared - longest);
   const double scattered = p.odd_bytes > 0 && tile.kept_bytes == 0 ? kScattered : 1;
   const double results = scattered * static_cast<double>(tile.num_sums() * p.result_bytes) / result_rate(p, target);

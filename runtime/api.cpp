@@ -15,6 +15,7 @@ using tw::runtime::Options;
 struct TwStatus {
   TwStatusCode code;
   std::string message;
+  std::string details = "{}";  // a JSON object
 };
 
 struct TwModel {
@@ -50,9 +51,9 @@ TwStatus* out_of_memory() {
   return &status;
 }
 
-TwStatus* make_status(ErrorCode code, const char* message) {
+TwStatus* make_status(ErrorCode code, const char* message, const char* details = "{}") {
   try {
-    return new TwStatus{static_cast<TwStatusCode>(code), message};
+    return new TwStatus{static_cast<TwStatusCode>(code), message, details};
   } catch (...) {
     return out_of_memory();
   }
@@ -65,7 +66,7 @@ TwStatus* guard(Body body) {
     body();
     return nullptr;
   } catch (const Error& error) {
-    return make_status(error.code(), error.what());
+    return make_status(error.code(), error.what(), error.details().c_str());
   } catch (const std::bad_alloc&) {
     return out_of_memory();
   } catch (const std::exception& error) {
@@ -114,6 +115,8 @@ const char* version_string() { return TW_VERSION; }
 TwStatusCode status_code(const TwStatus* status) { return status == nullptr ? TW_OK : status->code; }
 
 const char* status_message(const TwStatus* status) { return status == nullptr ? "" : status->message.c_str(); }
+
+const char* status_details(const TwStatus* status) { return status == nullptr ? "{}" : status->details.c_str(); }
 
 int status_exit_code(const TwStatus* status) {
   return status == nullptr ? 0 : tw::format::exit_code(static_cast<ErrorCode>(status->code));
@@ -378,6 +381,7 @@ constexpr TwApi kApi = {
     .state_load = state_load,
     .run_async = run_async,
     .model_metadata = model_metadata,
+    .status_details = status_details,
 };
 
 }  // namespace

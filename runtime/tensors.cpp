@@ -1,6 +1,7 @@
 #include "runtime/tensors.h"
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
 #include "runtime/format/error.h"
 
@@ -21,6 +22,27 @@ template <typename... Parts>
   format::fail(ErrorCode::kInvalidArgument, which.role, " '", which.spec->name, "' ", parts...);
 }
 
+using Json = nlohmann::json;
+
+std::vector<int64_t> shape_of(const DLTensor& tensor) {
+  if (tensor.shape == nullptr || tensor.ndim < 0) return {};
+  return {tensor.shape, tensor.shape + tensor.ndim};
+}
+
+/// What TwApi::status_details says where shapes are at fault.
+std::string shape_details(Json given, Json compiled) {
+  const Json details = {{"given", std::move(given)}, {"compiled", std::move(compiled)}};
+  return details.dump(-1, ' ', false, Json::error_handler_t::replace);  // names in models need not be UTF-8
+}
+
+/// The same as `refuse` where the tensor's shape is what is wrong with it.
+template <typename... Parts>
+[[noreturn]] void refuse_shape(const Which& which, const DLTensor& tensor, const Parts&... parts) {
+  const std::string& name = which.spec->name;
+  throw format::Error(ErrorCode::kInvalidArgument, format::join(which.role, " '", name, "' ", parts...),
+                      shape_details({{name, shape_of(tensor)}}, Json::array({{{name, which.spec->shape}}})));
+}
+
 std::string type_text(DLDataType type) {
   constexpr format::DataType kLast = format::DataType::kF64;
   for (int i = 0; i <= static_cast<int>(kLast); ++i) {
@@ -32,9 +54,7 @@ std::string type_text(DLDataType type) {
                       ")");
 }
 
-std::string shape_text(const DLTensor& tensor) {
-  return format::shape_text(std::vector<int64_t>(tensor.shape, tensor.shape + tensor.ndim));
-}
+std::string shape_text(const DLTensor& tensor) { return format::shape_text(shape_of(tensor)); }
 
 void check_type_and_rank(const Which& which, const DLTensor& tensor) {
   const DLDataType type = to_dlpack(which.spec->dtype);
@@ -42,7 +62,7 @@ void check_type_and_rank(const Which& which, const DLTensor& tensor) {
     refuse(which, "is ", type_text(tensor.dtype), ", the model wants ", name_of(which.spec->dtype));
   }
   const auto rank = static_cast<int32_t>(which.spec->shape.size());
-  if (tensor.ndim != rank) refuse(which, "has ", tensor.ndim, " dimensions, the model wants ", rank);
+  if (tensor.ndim != rank) refuse_shape(which, tensor, "has ", tensor.ndim, " dimensions, the model wants ", rank);
   if (rank > 0 && tensor.shape == nullptr) refuse(which, "has no shape array");
 }
 
@@ -66,7 +86,8 @@ uintptr_t address(const DLTensor& tensor) { return reinterpret_cast<uintptr_t>(a
 void check_tensor(const Which& which, const DeviceModel& device, const DLTensor& tensor) {
   check_type_and_rank(which, tensor);
   if (!has_shape(tensor, *which.spec)) {
-    refuse(which, "has shape ", shape_text(tensor), ", wanted is ", format::shape_text(which.spec->shape));
+    refuse_shape(which, tensor, "has shape ", shape_text(tensor), ", wanted is ",
+                 format::shape_text(which.spec->shape));
   }
   if (!is_compact(tensor)) refuse(which, "is strided: pass a contiguous (row-major) copy");
   if (!device.accepts(tensor.device)) {
@@ -116,6 +137,18 @@ std::string shapes_of(const format::Entry& entry) {
   return text;
 }
 
+std::string details_of(const format::Manifest& manifest, const DLTensor* inputs) {
+  Json given = Json::object(), compiled = Json::array();
+  for (const format::Entry& entry : manifest.entries) {
+    Json shapes = Json::object();
+    for (const TensorSpec& spec : entry.inputs) shapes[spec.name] = spec.shape;
+    compiled.push_back(std::move(shapes));
+  }
+  const auto& specs = manifest.entries.front().inputs;
+  for (size_t i = 0; i < specs.size(); ++i) given[specs[i].name] = shape_of(inputs[i]);
+  return shape_details(std::move(given), std::move(compiled));
+}
+
 [[noreturn]] void fail_no_such_shape(const format::Manifest& manifest, const DLTensor* inputs) {
   std::string given, compiled;
   const auto& specs = manifest.entries.front().inputs;
@@ -125,7 +158,9 @@ std::string shapes_of(const format::Entry& entry) {
     compiled += (i == 0 ? "" : "; ") + shapes_of(manifest.entries[i]);
   }
   if (manifest.entries.size() > kMaxListed) compiled += "; ...";
-  format::fail(ErrorCode::kNoSuchShape, "the model was not compiled for ", given, "; compiled shapes: ", compiled);
+  throw format::Error(ErrorCode::kNoSuchShape,
+                      format::join("the model was not compiled for ", given, "; compiled shapes: ", compiled),
+                      details_of(manifest, inputs));
 }
 
 void check_count(const char* role, const std::vector<TensorSpec>& specs, int count) {

@@ -129,7 +129,9 @@ typedef struct TwCompilerApi {
    * TW_COMPILER_MODEL), "artefact", "exhausted", "internal" or "cancelled". "unsupported" has "operators": a list of
    * names ("Einsum", or "com.example::Foo" outside of the default domain), sorted, each once, empty where no operator
    * as such is at fault; and where they are known "items": a list of {"operator", "domain", "opset", "reason",
-   * "nodes"}. "node" is the name of the node that an error is about, where there is one. More keys may come. */
+   * "nodes"}. "node" is the name of the node that an error is about, where there is one. Where a shape that was asked
+   * for contradicts the model: "given", it by the input's name, and "declared", the model's own, where an extent may
+   * also be the name of a dimension, or null. More keys may come. */
   const char* (*status_details)(const TwCompilerStatus* status);
   void (*status_free)(TwCompilerStatus* status);
 

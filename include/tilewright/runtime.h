@@ -26,7 +26,7 @@ extern "C" {
 #endif
 
 /* The table version that this header describes. */
-#define TW_API_VERSION 5u
+#define TW_API_VERSION 6u
 
 typedef enum TwStatusCode {
   TW_OK = 0,
@@ -199,6 +199,10 @@ typedef struct TwApi {
    * "domain", "description", "graph_name", "graph_description" (texts), "version" (a number) and "custom_metadata_map"
    * (texts by name). "{}" where the artefact does not know. */
   const char* (*model_metadata)(const TwModel* model);
+  /* Since version 6. A JSON object for programs; "{}" for NULL and where there is nothing to say. Where shapes are at
+   * fault (TW_ERROR_NO_SUCH_SHAPE, or one tensor of another shape or number of dimensions): "given", the shapes of the
+   * tensors in question by name, and "compiled", a list with the same of every entry that they were compared with. */
+  const char* (*status_details)(const TwStatus* status);
 } TwApi;
 
 /* The table of at least this version, or NULL when the library is older. */

@@ -81,7 +81,8 @@ const TwApi& api() {
 
 void check(TwStatus* status) {
   if (status == nullptr) return;
-  StatusError error{"from_runtime", api().status_code(status), api().status_message(status)};
+  StatusError error{"from_runtime", api().status_code(status), api().status_message(status),
+                    api().status_details(status)};
   api().status_free(status);
   throw error;
 }

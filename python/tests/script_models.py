@@ -113,4 +113,5 @@ MODELS: dict[str, Callable[[], onnx.ModelProto]] = {
     "image_classification": image_classifier, "bert_question_answering": question_answering,
     "streaming_rnn": recurrent, "io_binding_loop": square, "thread_options": square, "profiling": image_classifier,
     "batches_of_any_size": texts, "sessions_in_threads": square, "some_outputs": several_outputs,
-    "model_from_bytes": image_classifier, "metadata": described, "half_precision": half}
+    "model_from_bytes": image_classifier, "metadata": described, "half_precision": half,
+    "asynchronous_runs": square}

@@ -45,6 +45,23 @@ def test_shapes_and_dims() -> None:
         tw.compile(models.dense(batch="n"))
 
 
+def test_a_shape_that_contradicts_the_model() -> None:
+    with pytest.raises(tw.ModelError) as caught:
+        tw.compile(models.dense(batch="n"), shapes={"x": (5, 32)})
+    assert caught.value.given == {"x": (5, 32)} and caught.value.declared == {"x": ("n", 64)}
+    with pytest.raises(tw.ModelError) as caught:
+        tw.compile(models.dense(batch="n"), dims={"m": 5})
+    assert caught.value.given == {} and caught.value.declared == {}
+
+
+def test_an_error_of_a_node_names_it() -> None:
+    node = helper.make_node("MatMul", ["x", "w"], ["y"], name="product")
+    proto = models.model([node], [models.value("x", [2, 3])], [models.value("y", [2, 4])], {"w": models.weights(5, 4)})
+    with pytest.raises(tw.ModelError) as caught:
+        tw.compile(proto)
+    assert caught.value.node == "product" and "product" in str(caught.value)
+
+
 def test_constants() -> None:
     model = tw.compile(models.two_by_two(), constants={"b": np.full((2, 3), 2, np.float32)})
     assert list(model.inputs) == ["a"]
@@ -91,6 +108,7 @@ def test_unsupported_operators_are_listed() -> None:
         tw.compile(proto)
     assert caught.value.operators == ["Foo", "com.example::Frobnicate"]
     assert caught.value.exit_code == 3 and isinstance(caught.value, tw.ModelError)
+    assert {item["operator"]: len(item["nodes"]) for item in caught.value.items} == {"Foo": 2, "Frobnicate": 1}
 
 
 def test_progress() -> None:

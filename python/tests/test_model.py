@@ -112,6 +112,23 @@ def test_wrong_shape_says_given_and_compiled(dense: tw.Model, shape: tuple[int, 
     assert caught.value.compiled == [{"x": (1, 64)}]
 
 
+def test_shape_of_an_output_says_given_and_compiled(dense: tw.Model) -> None:
+    with pytest.raises(tw.ShapeError, match=r"output 'y' has shape \[1,32\], wanted is \[1,64\]") as caught:
+        dense.run_into({"x": random(1, 64)}, {"y": np.empty((1, 32), np.float32)})
+    assert (caught.value.given, caught.value.compiled) == ({"y": (1, 32)}, [{"y": (1, 64)}])
+
+
+def test_shape_of_a_second_input_says_given_and_compiled(artefacts: Any) -> None:
+    model = artefacts(models.two_by_two).load()
+    with pytest.raises(tw.ShapeError) as caught:
+        model(random(2, 3), random(3, 3))
+    assert caught.value.given == {"a": (2, 3), "b": (3, 3)}
+    assert caught.value.compiled == [{"a": (2, 3), "b": (2, 3)}]
+    with pytest.raises(tw.ShapeError) as caught:
+        model.bind(random(2, 3), random(2))
+    assert (caught.value.given, caught.value.compiled) == ({"b": (2,)}, [{"b": (2, 3)}])
+
+
 @pytest.mark.parametrize("call, text", [
     (lambda m, x: m(), "missing: x; the model takes: x: float32[1, 64]"),
     (lambda m, x: m(x, x), "2 arrays are given"), (lambda m, x: m(z=x), "missing: x; not an input: z"),

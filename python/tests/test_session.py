@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import json
 import os
+import queue
 import threading
 from pathlib import Path
 from typing import Any
@@ -83,6 +84,59 @@ def test_one_fixed_dimension_of_two(in_folder: Path) -> None:
     assert session.run(None, {"ids": np.zeros((2, 4), np.int64)})[0].shape == (2, 6)
     with pytest.raises(ort.Error, match="batch"):
         session.run(None, {"ids": np.zeros((3, 4), np.int64)})
+
+
+def test_runs_in_the_background(dense_path: str) -> None:
+    session = ort.InferenceSession(dense_path)
+    ended: queue.Queue[tuple[list[Any], Any, str, threading.Thread]] = queue.Queue()
+
+    def callback(results: list[Any], user_data: Any, error: str) -> None:
+        ended.put((results, user_data, error, threading.current_thread()))
+    xs = [random(1, 64) * scale for scale in range(20)]
+    for number, x in enumerate(xs):
+        session.run_async(["y"], {"x": x}, callback, number)
+    for _ in xs:
+        results, number, error, thread = ended.get(timeout=60)
+        assert error == "" and thread is not threading.current_thread()
+        np.testing.assert_array_equal(results[0], session.run(["y"], {"x": xs[number]})[0])
+    session.run_async(None, {"x": random(2, 64)}, callback, "wrong")
+    results, user_data, error, _ = ended.get(timeout=60)
+    assert (results, user_data) == ([], "wrong") and "x[2,64]" in error
+    with pytest.raises(ort.UsageError, match="missing: x"):
+        session.run_async(None, {}, callback, None)
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_callback_that_raises_is_told_of(dense_path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    session = ort.InferenceSession(dense_path)
+    told: queue.Queue[Any] = queue.Queue()
+    monkeypatch.setattr(threading, "excepthook", told.put)
+
+    def callback(results: list[Any], user_data: Any, error: str) -> None:
+        raise ZeroDivisionError("mine")
+    session.run_async(None, {"x": random(1, 64)}, callback, None)
+    assert told.get(timeout=60).exc_type is ZeroDivisionError
+
+
+def test_vectors_of_values(in_folder: Path) -> None:
+    onnx.save(models.two_by_two(), "two.onnx")
+    session = ort.InferenceSession("two.onnx")
+    a, b, device = random(2, 3), 2 * random(2, 3), ort.OrtDevice.make("cpu", 0)
+    feeds, fetches = ort.OrtValueVector(), ort.OrtValueVector()
+    feeds.reserve(2)
+    for array in (b, a):
+        feeds.push_back(ort.OrtValue.ortvalue_from_numpy(array))
+    names = ["greater", "sum"]
+    session.run_with_ortvaluevector(ort.RunOptions(), ["b", "a"], feeds, names, fetches, [device, device])
+    np.testing.assert_array_equal(fetches[0].numpy(), a > b)
+    np.testing.assert_array_equal(fetches[1].numpy(), a + b)
+    total = np.zeros((2, 3), np.float32)
+    session.run_with_ortvaluevector(None, ["b", "a"], feeds, ["sum"], [ort.OrtValue(total)], [device])
+    np.testing.assert_array_equal(total, a + b)
+    with pytest.raises(ort.UsageError, match="1 devices for 2 fetch_names"):
+        session.run_with_ortvaluevector(None, ["b", "a"], feeds, names, ort.OrtValueVector(), [device])
+    with pytest.raises(ort.UsageError, match="'npu'; expected is 'cpu' or 'cuda'"):
+        ort.OrtDevice.make("npu", 0)
 
 
 def test_threads_and_optimisation(dense_path: str) -> None:

@@ -13,8 +13,8 @@ from ._model import Binding, Entry, Model, State, TensorInfo, load
 from ._ort_functions import (disable_telemetry_events, enable_telemetry_events, get_all_providers,
                              get_available_providers, get_device, get_version_string, set_default_logger_severity,
                              set_default_logger_verbosity, set_seed)
-from ._ort_types import (ExecutionMode, ExecutionOrder, GraphOptimizationLevel, ModelMetadata, NodeArg, OrtValue,
-                         RunOptions, SessionOptions)
+from ._ort_types import (ExecutionMode, ExecutionOrder, GraphOptimizationLevel, ModelMetadata, NodeArg, OrtDevice,
+                         OrtValue, OrtValueVector, RunOptions, SessionOptions)
 from ._profile import Profile, Step
 from ._runtime import version as _version
 from ._session import InferenceSession
@@ -26,8 +26,8 @@ __all__ = [
     "Artefact", "Binding", "CopyWarning", "DamagedError", "DeviceError", "Entry", "Error", "ExecutionMode",
     "ExecutionOrder", "FailureError", "FallbackWarning", "GraphOptimizationLevel", "IOBinding", "IncompatibleError",
     "InferenceSession", "InputValueError", "InternalError", "Model", "ModelError", "ModelMetadata", "NodeArg",
-    "OrtValue", "OutOfMemoryError", "Profile", "Report", "RunOptions", "SessionOptions", "ShapeError", "State",
-    "Step", "TensorInfo", "UnsupportedError", "UsageError", "Verification", "compile", "compile_artefact",
-    "disable_telemetry_events", "enable_telemetry_events", "get_all_providers", "get_available_providers",
-    "get_device", "get_version_string", "load", "refit", "set_default_logger_severity",
+    "OrtDevice", "OrtValue", "OrtValueVector", "OutOfMemoryError", "Profile", "Report", "RunOptions",
+    "SessionOptions", "ShapeError", "State", "Step", "TensorInfo", "UnsupportedError", "UsageError", "Verification",
+    "compile", "compile_artefact", "disable_telemetry_events", "enable_telemetry_events", "get_all_providers",
+    "get_available_providers", "get_device", "get_version_string", "load", "refit", "set_default_logger_severity",
     "set_default_logger_verbosity", "set_seed", "target_names"]

@@ -5,7 +5,8 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-Shapes = Mapping[str, Sequence[int]]
+Shape = tuple[int, ...]
+Shapes = Mapping[str, Shape]
 
 
 class Error(Exception):
@@ -31,14 +32,35 @@ class UsageError(Error, ValueError):
 
 
 class ModelError(Error):
-    """The ONNX model is wrong, or contradicts the options."""
+    """The ONNX model is wrong, or contradicts the options.
+
+    given: the shapes that were asked for, of the inputs whose own contradict them; declared: the model's own, where an
+    extent may also be the name of a dimension, or None. Both are empty where the shapes of inputs are not at fault.
+    node: the name of the ONNX node that the error is about, or "".
+    """
 
     kind = "model"
     exit_code = 3
 
+    @property
+    def given(self) -> Shapes:
+        return _tuples(self.details.get("given", {}))
+
+    @property
+    def declared(self) -> Mapping[str, tuple[int | str | None, ...]]:
+        return _tuples(self.details.get("declared", {}))
+
+    @property
+    def node(self) -> str:
+        return str(self.details.get("node", ""))
+
 
 class UnsupportedError(ModelError):
-    """The model is valid and needs something that is not supported. operators: the ONNX operators at fault, sorted."""
+    """The model is valid and needs something that is not supported.
+
+    operators: the ONNX operators at fault, sorted. items: each reason, with "operator", "domain", "opset", "reason" and
+    the names of its "nodes".
+    """
 
     kind = "unsupported"
 
@@ -46,11 +68,16 @@ class UnsupportedError(ModelError):
     def operators(self) -> list[str]:
         return list(self.details.get("operators", []))
 
+    @property
+    def items(self) -> list[Mapping[str, Any]]:
+        return list(self.details.get("items", []))
+
 
 class ShapeError(UsageError):
-    """Inputs of shapes that the model was not compiled for.
+    """Tensors of shapes that the model was not compiled for.
 
-    given: the shape of each input. compiled: the shapes of each input, a mapping for each entry of the model.
+    given: the shape of each tensor in question: of all inputs, or of the one that does not fit. compiled: the shapes
+    of the same tensors, a mapping for each entry of the model that they were compared with.
     """
 
     kind = "shape"
@@ -118,7 +145,6 @@ class FallbackWarning(UserWarning):
 _RUNTIME_ERRORS: dict[int, type[Error]] = {
     1: InternalError, 2: UsageError, 3: UsageError, 4: InputValueError, 5: DamagedError, 6: IncompatibleError,
     7: DeviceError, 8: OutOfMemoryError, 9: FailureError, 10: FailureError}
-NO_SUCH_SHAPE = 3
 
 # The types of the details of a status of the compiler (tilewright/compiler.h).
 _COMPILER_ERRORS: dict[str, type[Error]] = {
@@ -126,9 +152,16 @@ _COMPILER_ERRORS: dict[str, type[Error]] = {
     "artefact": DamagedError, "exhausted": OutOfMemoryError, "internal": InternalError}
 
 
+def _tuples(shapes: Mapping[str, Sequence[Any]]) -> dict[str, tuple[Any, ...]]:
+    return {name: tuple(shape) for name, shape in shapes.items()}
+
+
 def from_runtime(code: int, message: str, details: str) -> Error:
     """The exception for a status of the runtime; called by the module _runtime."""
-    return _RUNTIME_ERRORS.get(code, Error)(message, {"code": code, **json.loads(details)})
+    known = json.loads(details)
+    if "given" in known:
+        return ShapeError(message, _tuples(known["given"]), [_tuples(shapes) for shapes in known["compiled"]])
+    return _RUNTIME_ERRORS.get(code, Error)(message, {"code": code, **known})
 
 
 def from_compiler(kind: int, message: str, details: str) -> BaseException:

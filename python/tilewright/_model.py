@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from . import _arrays, _runtime, _verbs
-from ._errors import NO_SUCH_SHAPE, Error, ShapeError, UsageError
+from ._errors import UsageError
 from ._files import write_file
 from ._ort_types import ModelMetadata
 from ._profile import Profile
@@ -177,9 +177,9 @@ class Model:
     def _run_into(self, given: list[Any], wanted: list[Any]) -> None:
         stream = _arrays.stream_of([*given, *wanted]) if self._on_device else None
         if stream is None:
-            self._attempt(self._native.run_into, given, given, wanted)
+            self._native.run_into(given, wanted)
         else:
-            self._attempt(self._native.run_async, given, given, wanted, stream)
+            self._native.run_async(given, wanted, stream)
 
     def bind(self, *args: Any, **kwargs: Any) -> Binding:
         """Fixes the arrays of inputs and outputs, by name; inputs by position, too.
@@ -198,7 +198,7 @@ class Model:
         if len(outputs) < len(self._output_names):
             outputs = {**self._allocated(given, _arrays.KEEP), **outputs}
         ordered = self._ordered_outputs(outputs)
-        native = self._attempt(self._native.bind, given, given, ordered)
+        native = self._native.bind(given, ordered)
         return Binding(native, dict(zip(self._output_names, ordered)), [*given, *ordered] if self._on_device else [])
 
     @contextmanager
@@ -312,17 +312,14 @@ class Model:
         kind = _arrays.kind_of(given[0]) if given else _arrays.default_kind()
         profile = getattr(self._profiles, "active", None) if self._profiling else None
         if profile is not None:
-            results, steps = self._attempt(self._native.run_profiled, given, given, kind)
+            results, steps = self._native.run_profiled(given, kind)
             profile.add(steps)
         elif self._on_device and any(not _arrays.is_on_host(array) for array in given):
             results = list(self._allocated(given, _arrays.READ).values())
             self._run_into(given, results)
             return results
         else:
-            try:
-                results = self._native.run(given, kind)
-            except UsageError as error:
-                raise self._explained(error, given) from None
+            results = self._native.run(given, kind)
         return self._viewed(results, kind) if self._bfloat16 else results
 
     def _viewed(self, results: list[Any], kind: int) -> list[Any]:
@@ -333,7 +330,7 @@ class Model:
 
     def _allocated(self, given: list[Any], access: int) -> dict[str, Any]:
         """Arrays for the outputs, of the kind and on the device of the inputs."""
-        index = self._attempt(self._native.find_entry, given, given, access)
+        index = self._native.find_entry(given, access)
         on_device = next((array for array in given if not _arrays.is_on_host(array)), None)
         if on_device is not None:
             outputs = self.entries[index].outputs
@@ -342,23 +339,6 @@ class Model:
         if kind == _arrays.JAX:  # what a binding writes again and again is no array of jax
             kind = _arrays.default_kind()
         return dict(zip(self._output_names, self._viewed(self._native.empty_outputs(index, kind), kind)))
-
-    def _attempt(self, call: Any, given: list[Any], *args: Any) -> Any:
-        try:
-            return call(*args)
-        except UsageError as error:
-            raise self._explained(error, given) from None
-
-    def _explained(self, error: Error, given: list[Any]) -> Error:
-        """A ShapeError where the shapes are at fault, with what was given and what was compiled."""
-        shapes = {name: tuple(int(extent) for extent in getattr(array, "shape", ()))
-                  for name, array in zip(self._input_names, given)}
-        wrong_rank = any(hasattr(array, "shape") and len(array.shape) != len(self.inputs[name].shape)
-                         for name, array in zip(self._input_names, given))
-        if error.details.get("code") != NO_SUCH_SHAPE and not wrong_rank:
-            return error
-        compiled = [{name: info.shape for name, info in entry.inputs.items()} for entry in self.entries]
-        return ShapeError(str(error), shapes, compiled)
 
 
 def _ordinal(device: str | int | None) -> int:

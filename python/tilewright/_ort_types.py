@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from . import _arrays
 from ._errors import FallbackWarning, UsageError
 from ._warn import warn
 
@@ -152,6 +153,26 @@ def array_at(pointer: int, shape: Sequence[int], element_type: Any) -> Any:
     return numpy.frombuffer(memory, dtype, count).reshape(shape)
 
 
+@dataclass(frozen=True)
+class OrtDevice:
+    """Where a value is: made by OrtDevice.make("cuda", 0)."""
+
+    kind: str
+    ordinal: int
+
+    @staticmethod
+    def make(ort_device_name: str, device_id: int, vendor_id: int = -1) -> OrtDevice:
+        if ort_device_name not in ("cpu", "cuda"):
+            raise UsageError(f"the device is '{ort_device_name}'; expected is 'cpu' or 'cuda'")
+        return OrtDevice(ort_device_name, device_id)
+
+    def device_type(self) -> int:
+        return 0 if self.kind == "cpu" else 1
+
+    def device_id(self) -> int:
+        return self.ordinal
+
+
 class OrtValue:
     """An array with onnxruntime's names. As there, it shares the memory of the array that it is made of."""
 
@@ -175,6 +196,12 @@ class OrtValue:
     @staticmethod
     def from_dlpack(array: Any, is_bool_tensor: bool = False) -> OrtValue:
         return OrtValue(array)
+
+    def on(self, device: OrtDevice) -> OrtValue:
+        """The value on that device: itself where it is there already."""
+        there = _arrays.is_on_host(self._array) if device.kind == "cpu" else (
+            tuple(self._array.__dlpack_device__()) == (2, device.ordinal))  # kDLCUDA
+        return self if there else OrtValue.ortvalue_from_numpy(self.numpy(), device.kind, device.ordinal)
 
     def numpy(self) -> Any:
         if type(self._array).__module__.partition(".")[0] == "torch":
@@ -235,6 +262,19 @@ class OrtValue:
             self._array.copy_(importlib.import_module("torch").from_numpy(np_arr))
         else:
             self._array[...] = np_arr
+
+
+class OrtValueVector(list[OrtValue]):
+    """A list of values with onnxruntime's names."""
+
+    def push_back(self, value: OrtValue) -> None:
+        self.append(value)
+
+    def reserve(self, count: int) -> None:
+        """Accepted: a list grows by itself."""
+
+    def shrink_to_fit(self) -> None:
+        """Accepted: a list shrinks by itself."""
 
 
 def options_of(given: SessionOptions | None, more: Mapping[str, Any]) -> SessionOptions:

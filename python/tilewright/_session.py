@@ -3,17 +3,20 @@ from __future__ import annotations
 
 import importlib
 import os
+import sys
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from . import _arrays, _compile, _devices, _onnx_info
-from ._errors import FallbackWarning, UsageError
+from ._errors import Error, FallbackWarning, UsageError
 from ._io_binding import IOBinding
 from ._model import Model, TensorInfo, load
 from ._ort_functions import CPU, CUDA, get_available_providers
-from ._ort_types import ModelMetadata, NodeArg, OrtValue, RunOptions, SessionOptions, options_of, type_text
+from ._ort_types import (ModelMetadata, NodeArg, OrtDevice, OrtValue, RunOptions, SessionOptions, options_of,
+                         type_text)
 from ._profile import Profile
 from ._warn import warn
 
@@ -63,6 +66,7 @@ class InferenceSession:
         self._providers, self._ordinal = _chosen(providers, provider_options)
         self._models: dict[tuple[Any, ...], Model] = {}
         self._compiling = threading.Lock()
+        self._callers = ThreadPoolExecutor(thread_name_prefix="tilewright-run-async")  # its threads begin when needed
         self._profile = Profile() if self._options.enable_profiling else None
         self._started = time.time_ns()
         self._array_types: set[type] = set()  # that runs take as they are
@@ -150,6 +154,49 @@ class InferenceSession:
     def run_with_ort_values(self, output_names: Sequence[str] | None, input_dict_ort_values: Mapping[str, OrtValue],
                             run_options: RunOptions | None = None) -> list[OrtValue]:
         return [OrtValue(array) for array in self.run(output_names, input_dict_ort_values, run_options)]
+
+    def run_async(self, output_names: Sequence[str] | None, input_feed: Mapping[str, Any],
+                  callback: Callable[[list[Any], Any, str], None], user_data: Any,
+                  run_options: RunOptions | None = None) -> None:
+        """Starts a run and returns. callback(results, user_data, error) follows in another thread: with an empty error,
+        or without results where the run fails. The arrays stay as they are until then. Names that are missing or
+        unknown are a UsageError here."""
+        feeds = self._checked(input_feed)
+        self._callers.submit(self._run_for, callback, user_data, output_names, feeds, run_options)
+
+    def _run_for(self, callback: Callable[[list[Any], Any, str], None], user_data: Any, *what: Any) -> None:
+        results: list[Any] = []
+        problem = ""
+        try:
+            results = self.run(*what)
+        except Error as error:
+            problem = str(error)
+        try:
+            callback(results, user_data, problem)
+        except Exception:  # the caller's own: shown as that of any thread
+            threading.excepthook(threading.ExceptHookArgs([*sys.exc_info(), threading.current_thread()]))
+
+    def run_with_ortvaluevector(self, run_options: RunOptions | None, feed_names: Sequence[str],
+                                feeds: Sequence[OrtValue], fetch_names: Sequence[str], fetches: list[OrtValue],
+                                fetch_devices: Sequence[OrtDevice]) -> None:
+        """Runs the model on values in the order of feed_names. Where `fetches` is empty, the outputs of fetch_names are
+        appended to it, each on its device; values that it has are written in place."""
+        wanted = (len(fetches) or len(fetch_names), len(fetch_devices))
+        if len(feeds) != len(feed_names) or wanted != (len(fetch_names), len(fetch_names)):
+            raise UsageError(f"{len(feeds)} values are given for {len(feed_names)} feed_names, {len(fetches)} fetches "
+                             f"(expected is none, or all) and {len(fetch_devices)} devices for {len(fetch_names)} "
+                             "fetch_names")
+        given = dict(zip(feed_names, feeds))
+        if not fetches:
+            results = self.run_with_ort_values(fetch_names, given, run_options)
+            fetches.extend(value.on(device) for value, device in zip(results, fetch_devices))
+            return
+        binding = self.io_binding()
+        for name, value in given.items():
+            binding.bind_ortvalue_input(name, value)
+        for name, value in zip(fetch_names, fetches):
+            binding.bind_ortvalue_output(name, value)
+        self.run_with_iobinding(binding, run_options)
 
     def io_binding(self) -> IOBinding:
         return IOBinding(self)

@@ -5,6 +5,7 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace tw::format {
 
@@ -23,11 +24,15 @@ enum class ErrorCode : int {
 
 class Error : public std::runtime_error {
  public:
-  Error(ErrorCode code, const std::string& message) : std::runtime_error(message), code_(code) {}
+  Error(ErrorCode code, const std::string& message, std::string details = "{}")
+      : std::runtime_error(message), code_(code), details_(std::move(details)) {}
   ErrorCode code() const { return code_; }
+  /// A JSON object for programs: what TwApi::status_details says.
+  const std::string& details() const { return details_; }
 
  private:
   ErrorCode code_;
+  std::string details_;
 };
 
 /// The exit code of the command line for an error: 2 wrong input, 5 artefact or device, 6 memory or disk, 70 a defect

@@ -284,6 +284,19 @@ TEST(Api, DetailsSayWhatIsNotSupported) {
   EXPECT_TRUE(wrong.contains("node")) << wrong;
 }
 
+TEST(Api, DetailsHaveTheShapesThatContradictEachOther) {
+  tilewright::CompileOptions options;
+  options.entries = {{{{"x", {3, 64}}}, {}}};
+  try {
+    compile(dense(false), options);
+    FAIL() << "a shape that the model contradicts";
+  } catch (const Error& error) {
+    const nlohmann::json details = nlohmann::json::parse(error.details());
+    EXPECT_EQ(details.at("given").dump(), R"({"x":[3,64]})");
+    EXPECT_EQ(details.at("declared").dump(), R"({"x":["batch",2]})");
+  }
+}
+
 TEST(Api, TheReportIsJsonToo) {
   const CompileResult result = compile(dense(false), with_batch(2));
   const nlohmann::json report = nlohmann::json::parse(result.report.json);

@@ -84,6 +84,17 @@ TEST(Verify, BoundsOfF64AreNeitherZeroNorLoose) {
   EXPECT_LT(report.outputs[0].bound, 1e-13);
 }
 
+TEST(Verify, TheLargestErrorStandsBesideTheSpread) {
+  graph::RefTensor want = graph::RefTensor::zeros({DataType::f32(), {5}});
+  want.floats = {1e6, 1e6 + 1, 1e6 + 2, 1e6 + 3, INFINITY};
+  graph::RefTensor got = want;
+  got.floats[2] += 0.25;
+  const WorstElement found = compare("y", got, want, {1, 1, 1, 1, 1});
+  EXPECT_TRUE(found.ok());
+  EXPECT_DOUBLE_EQ(found.largest, 0.25);
+  EXPECT_DOUBLE_EQ(found.spread, std::sqrt(1.25));
+}
+
 TEST(Verify, SmallResultsOfGeluMayLackDigits) {
   graph::Graph g;
   g.outputs = {node(g, "gelu", {g.add_input("x", {DataType::f32(), {64}})})};

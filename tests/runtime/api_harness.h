@@ -18,10 +18,12 @@ struct Outcome {
   TwStatusCode code = TW_OK;
   int exit_code = 0;
   std::string message;
+  std::string details;
   Outcome(TwStatus* status)  // implicit: every function of the table returns one
       : code(api().status_code(status)),
         exit_code(api().status_exit_code(status)),
-        message(api().status_message(status)) {
+        message(api().status_message(status)),
+        details(api().status_details(status)) {
     api().status_free(status);
   }
 };

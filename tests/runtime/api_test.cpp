@@ -22,6 +22,7 @@ TEST(Api, TableAndVersions) {
   EXPECT_STRNE(api().version_string(), "");
   EXPECT_EQ(api().status_code(nullptr), TW_OK);
   EXPECT_EQ(api().status_exit_code(nullptr), 0);
+  EXPECT_STREQ(api().status_details(nullptr), "{}");
   api().status_free(nullptr);
   api().model_free(nullptr);
   api().context_free(nullptr);
@@ -155,6 +156,7 @@ TEST_F(BadTensors, AMissingShapeNamesTheCompiledOnes) {
   EXPECT_EQ(outcome.code, TW_ERROR_NO_SUCH_SHAPE);
   EXPECT_EQ(outcome.exit_code, 2);
   EXPECT_EQ(outcome.message, "the model was not compiled for a[8] b[7]; compiled shapes: a[7] b[7]; a[13] b[13]");
+  EXPECT_EQ(outcome.details, R"({"compiled":[{"a":[7],"b":[7]},{"a":[13],"b":[13]}],"given":{"a":[8],"b":[7]}})");
   int32_t entry = -1;
   EXPECT_FAILS(api().find_entry(model_.get(), inputs_, 2, &entry), TW_ERROR_NO_SUCH_SHAPE, "a[8]");
   inputs_[0].shape = &sum_.a.shape;
@@ -184,8 +186,13 @@ TEST_F(BadTensors, WrongDtype) {
 }
 
 TEST_F(BadTensors, WrongRank) {
+  int64_t extents[] = {7, 1};
+  inputs_[0].shape = extents;
   inputs_[0].ndim = 2;
-  EXPECT_FAILS(run(), TW_ERROR_INVALID_ARGUMENT, "input 'a' has 2 dimensions, the model wants 1");
+  const test::Outcome outcome = run();
+  EXPECT_EQ(outcome.code, TW_ERROR_INVALID_ARGUMENT);
+  EXPECT_EQ(outcome.message, "input 'a' has 2 dimensions, the model wants 1");
+  EXPECT_EQ(outcome.details, R"({"compiled":[{"a":[7]}],"given":{"a":[7,1]}})");
   inputs_[0].ndim = -1;
   EXPECT_FAILS(run(), TW_ERROR_INVALID_ARGUMENT, "-1 dimensions");
   inputs_[0].ndim = 1;

@@ -180,8 +180,8 @@ TEST(MixedPrecision, WholeNumbersAreMadeInF32) {
   EXPECT_EQ(g.value(g.find_value("scale")).type.type, DataType::f32());
 }
 
-// Rotary embeddings of positions that a run is given: an angle of a thousand, rounded, would be another one. What becomes
-// of it is 16-bit.
+// Rotary embeddings of positions that a run is given: an angle of a thousand, rounded, would be another one. What
+// becomes of it is 16-bit.
 TEST(MixedPrecision, AnglesAreF32) {
   const Graph g = converted(R"(graph g {
   input position : i64[1, 1, 1]

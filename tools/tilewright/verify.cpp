@@ -2,6 +2,7 @@
 // outputs.
 #include "artefact/verify.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "frontend/onnx/import.h"
@@ -29,7 +30,23 @@ nlohmann::ordered_json to_json(const driver::WorstElement& w) {
           {"wrong", w.wrong},
           {"elements", w.elements},
           {"operator_bound", w.operator_bound},
-          {"beyond_operator", w.beyond_operator}};
+          {"beyond_operator", w.beyond_operator},
+          {"largest_error", w.largest},
+          {"spread", w.spread}};
+}
+
+// What the largest error means to who reads the numbers: as a share of how far they lie apart, and in digits.
+std::string agreement(const driver::WorstElement& w) {
+  if (w.spread == 0) return "";
+  if (w.largest == 0) return "; all digits agree";
+  const double share = w.largest / w.spread;
+  const int digits = std::max(0, static_cast<int>(-std::log10(share)));
+  const std::string size = share < 1 ? fmt::format("{:.2g} %", 100 * share) : fmt::format("{:.3g} times", share);
+  return fmt::format("; the largest error is {} {} of the numbers, {:.3g}: {}", size,
+                     share < 1 ? "of the standard deviation" : "the standard deviation", w.spread,
+                     digits == 0   ? "no digit agrees"
+                     : digits == 1 ? "1 digit agrees"
+                                   : fmt::format("{} digits agree", digits));
 }
 
 std::string text(const driver::WorstElement& w) {
@@ -41,7 +58,7 @@ nlohmann::ordered_json report_outputs(const GlobalOptions& global, const std::ve
   nlohmann::ordered_json list = nlohmann::ordered_json::array();
   for (const driver::WorstElement& w : outputs) {
     list.push_back(to_json(w));
-    say(global, fmt::format("{} {}", w.ok() ? "ok      " : "MISMATCH", text(w)));
+    say(global, fmt::format("{} {}{}", w.ok() ? "ok      " : "MISMATCH", text(w), agreement(w)));
   }
   return list;
 }

@@ -8,6 +8,7 @@
 #include "driver/failure.h"
 #include "driver/option_table.h"
 #include "frontend/onnx/imported.h"
+#include "frontend/onnx/shape_binding.h"
 #include "support/node_error.h"
 
 namespace tw::driver::api {
@@ -28,6 +29,19 @@ Json to_json(const frontend::UnsupportedItem& item) {
           {"nodes", item.nodes}};
 }
 
+/// The model's own extents: numbers, names of dimensions, or null.
+Json to_json(const frontend::DeclaredType& type) {
+  Json extents = Json::array();
+  for (size_t d = 0; d < type.dims->size(); ++d) {
+    if ((*type.dims)[d] >= 0) {
+      extents.push_back((*type.dims)[d]);
+    } else {
+      extents.push_back(type.symbols[d].empty() ? Json() : Json(type.symbols[d]));
+    }
+  }
+  return extents;
+}
+
 std::string details_of(const std::exception& error, std::string_view type) {
   Json details = {{"type", type}};
   if (type == "unsupported") details["operators"] = Json::array();
@@ -39,6 +53,10 @@ std::string details_of(const std::exception& error, std::string_view type) {
       details["items"].push_back(to_json(item));
     }
     details["operators"] = operators;
+  }
+  if (const auto* shape = dynamic_cast<const frontend::ShapeContradiction*>(&error)) {
+    details["given"] = {{shape->input(), shape->given()}};
+    details["declared"] = {{shape->input(), to_json(shape->declared())}};
   }
   if (const auto* node = dynamic_cast<const NodeError*>(&error)) details["node"] = node->node();
   return details.dump(-1, ' ', false, Json::error_handler_t::replace);  // names in models need not be UTF-8

@@ -59,9 +59,25 @@ void finish_bounds(DataType type, const std::vector<double>& values, std::vector
   }
 }
 
+namespace {
+
+// By Welford's recurrence: the difference of two large sums would lose a small spread.
+double standard_deviation(const std::vector<double>& values) {
+  double mean = 0, squares = 0, count = 0;
+  for (const double v : values) {
+    if (!std::isfinite(v)) continue;
+    const double from_mean = v - mean;
+    mean += from_mean / ++count;
+    squares += from_mean * (v - mean);
+  }
+  return count > 0 ? std::sqrt(squares / count) : 0;
+}
+
+}  // namespace
+
 WorstElement compare(const std::string& name, const RefTensor& got, const RefTensor& want,
                      const std::vector<double>& bounds, const std::vector<double>& operator_bounds) {
-  WorstElement worst{.tensor = name, .elements = want.type.elements()};
+  WorstElement worst{.tensor = name, .elements = want.type.elements(), .spread = standard_deviation(want.floats)};
   const std::vector<double>& tighter = operator_bounds.empty() ? bounds : operator_bounds;
   double worst_ratio = -1;
   for (int64_t i = 0; i < worst.elements; ++i) {
@@ -71,6 +87,7 @@ WorstElement compare(const std::string& name, const RefTensor& got, const RefTen
     const double bound = want.is_float() ? bounds[i] : 0;
     const double error = equal ? 0 : std::fabs(a - b);
     const bool ok = equal || error <= bound;
+    if (std::isfinite(error)) worst.largest = std::max(worst.largest, error);
     worst.wrong += ok ? 0 : 1;
     worst.beyond_operator += equal || error <= (want.is_float() ? tighter[i] : 0) ? 0 : 1;
     double ratio = bound > 0 ? error / bound : (ok ? 0 : std::numeric_limits<double>::infinity());

@@ -44,6 +44,8 @@ struct WorstElement {
   int64_t elements = 0;
   double operator_bound = 0;    // of the operators themselves, where an algorithm has a larger one
   int64_t beyond_operator = 0;  // elements beyond that
+  double spread = 0;            // standard deviation of the reference's finite elements; 0: they are equal, or integers
+  double largest = 0;           // error of an element, where both numbers are finite
   bool ok() const { return wrong == 0; }
 };
 

@@ -108,7 +108,9 @@ void ShapeBinding::bind(const Input& input, const Shape& shape, std::string_view
   check_extents(shape, option);
   const DeclaredType& declared = input.declared;
   const auto contradict = [&](std::string_view why) {
-    throw UserError("{} contradicts the model: input '{}' is {}{}", option, input.name, to_string(declared), why);
+    throw ShapeContradiction(
+        fmt::format("{} contradicts the model: input '{}' is {}{}", option, input.name, to_string(declared), why),
+        input.name, shape, declared);
   };
   if (!declared.dims) return;
   if (declared.dims->size() != shape.size()) contradict("");

@@ -3,6 +3,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/tensor_type.h"
@@ -28,6 +29,21 @@ DeclaredType declared_type(const onnx::ValueInfoProto& value);
 
 /// The declared type in words, whatever it is: "f32[batch, 3, ?, 224]", "a sequence", "STRING".
 std::string describe_type(const onnx::ValueInfoProto& value);
+
+/// An option's shape of an input that the model's own contradicts.
+class ShapeContradiction : public UserError {
+ public:
+  ShapeContradiction(const std::string& message, std::string input, Shape given, DeclaredType declared)
+      : UserError(message), input_(std::move(input)), given_(std::move(given)), declared_(std::move(declared)) {}
+  const std::string& input() const { return input_; }
+  const Shape& given() const { return given_; }
+  const DeclaredType& declared() const { return declared_; }  // has dims
+
+ private:
+  std::string input_;
+  Shape given_;
+  DeclaredType declared_;
+};
 
 class ShapeBinding {
  public:

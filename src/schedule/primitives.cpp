@@ -129,7 +129,8 @@ void apply_parallel(State& state, const Primitive& p) {
   if (stage.last_first && stage.cluster > 1) throw UserError("parallel: tiles of clusters have their order");
   if (p.factors.size() < 2) return;
   if (p.factors.size() == 2 || p.factors[1] % stage.cluster != 0)
-    throw UserError("parallel: blocks walk over some tiles on each of some units, of which clusters take whole numbers");
+    throw UserError(
+        "parallel: blocks walk over some tiles on each of some units, of which clusters take whole numbers");
   stage.units = p.factors[1];
   stage.together = p.factors[2];
 }

@@ -241,7 +241,9 @@ std::vector<ThreadBlockTile> staged(ThreadBlockTile tile, const GemmProblem& pro
   }
   if (!tile.tma || tile.kept_bytes > 0) return all;
   add_walking(tile, problem, target, all);
-  if (tile.row_cluster * tile.column_cluster > 1 || problem.batch > 1 || problem.n > ThreadBlockTile::extent(tile.columns)) return all;
+  if (tile.row_cluster * tile.column_cluster > 1 || problem.batch > 1 ||
+      problem.n > ThreadBlockTile::extent(tile.columns))
+    return all;
   TargetInfo rest = target;
   rest.levels.front().capacity_bytes -= tile.columns_bytes(problem.k, problem.bytes);
   tile.columns_stay = true;

@@ -1,6 +1,7 @@
 #include "transform/in_place.h"
 
 #include <algorithm>
+#include <span>
 
 #include "support/join.h"
 #include "transform/roles.h"
@@ -15,8 +16,10 @@ InPlace in_place(const graph::OpTable& ops, const Graph& graph, const Node& grou
   const bool one_output = group.outputs.size() == 1 && group.outputs[0] == after;
   if (!one_output || graph.value(before).layout != graph.value(after).layout) return InPlace::kNot;
   const Node& last = body.nodes.back();
-  if (body.nodes.size() == 1 && last.op == "update_slice" && last.inputs[0] == inner &&
-      std::ranges::count(last.inputs, inner) == 1)
+  const auto reads_of_state = [&](const Node& node) { return std::ranges::count(node.inputs, inner); };
+  const auto before_last = std::span(body.nodes).first(body.nodes.size() - 1);
+  if (last.op == "update_slice" && last.inputs[0] == inner && reads_of_state(last) == 1 &&
+      std::ranges::all_of(before_last, [&](const Node& node) { return reads_of_state(node) == 0; }))
     return InPlace::kSlice;
   // Every node computes points of one shape: those that the state has.
   const bool points = std::ranges::all_of(body.nodes, [&](const Node& node) {

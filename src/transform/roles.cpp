@@ -31,6 +31,7 @@ Role role_of(const graph::OpTable& ops, const Node& node) {
   if (pads || node.op == "space_to_depth" || node.op == "unfold") return Role::kPad;
   if (node.op == "concat") return Role::kJoin;
   if (is_one_of(node, kLookups)) return Role::kLookup;
+  if (node.op == "update_slice") return Role::kUpdate;
   if (is_one_of(node, kWindows)) return Role::kWindow;
   const OpClass op_class = ops.at(node.op).op_class;
   if (op_class == OpClass::kElementwise) return Role::kElementwise;

@@ -15,6 +15,7 @@ enum class Role : uint8_t {
               // element-wise, of another shape
   kJoin,      // concat: reads each element of one of its operands
   kLookup,    // gather: its index map reads a table
+  kUpdate,    // update_slice: what goes into a state is read where it lies
   kAlone,     // everything else, reshapes too: they are views
 };
 

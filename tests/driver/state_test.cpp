@@ -238,6 +238,30 @@ TEST(Cache, BatchesHavePositionsOfTheirOwn) {
   EXPECT_EQ(got[1].bytes, Session::load_memory(artefact_bytes(compile(batch, {}, 24)), {}).run(inputs)[1].bytes);
 }
 
+// Rows that are parts of one value, transposed: they are read where they lie, at each position of a batch.
+TEST(Cache, RowsAreReadWhereTheyLie) {
+  const Model parts = [](ModelBuilder& model) {
+    model.input("x", {int64_t{3}, int64_t{4}, int64_t{2}, int64_t{16}});
+    model.input("position", {int64_t{3}}, onnx::TensorProto::INT64);
+    set_int(model.node("Split", {"x"}, {"k", "v"}), "axis", 3);
+    for (const char* part : {"k", "v"}) {
+      const std::string p = part;
+      model.input("past_" + p, {int64_t{3}, int64_t{2}, int64_t{10}, int64_t{8}});
+      set_ints(model.node("Transpose", {p}, {p + "t"}), "perm", {0, 2, 1, 3});
+      set_int(model.node("TensorScatter", {"past_" + p, p + "t", "position"}, {"present_" + p}), "axis", 2);
+      model.node("Neg", {"present_" + p}, {"y" + p});
+      model.output("y" + p);
+    }
+    model.output("present_k").output("present_v");
+  };
+  Session with = Session::load_memory(artefact_bytes(compile(parts, kCaches, 24)), {});
+  std::vector<Array> inputs = inputs_of(with, 0);
+  inputs[1] = artefact::to_array({.type = inputs[1].type, .floats = {}, .ints = {6, 0, 3}});
+  const std::vector<Array> got = with.run(inputs);
+  const std::vector<Array> want = Session::load_memory(artefact_bytes(compile(parts, {}, 24)), {}).run(inputs);
+  for (size_t i = 0; i < want.size(); ++i) EXPECT_EQ(got[i].bytes, want[i].bytes) << i;
+}
+
 TEST(Cache, ScattersAtOnePlaceAreSlices) {
   const Model elements = [](ModelBuilder& model) {
     model.input("x", {int64_t{2}, int64_t{1}, int64_t{8}});

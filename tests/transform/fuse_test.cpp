@@ -90,6 +90,31 @@ TEST(Fuse, ReshapesOfMovesAreReadThroughOnGpus) {
   EXPECT_EQ(fused(scores), "expand reshape matmul");
 }
 
+// Keys that go into a cache are parts of a product. What says where to, and the cache, are read as they are.
+TEST(Fuse, RowsOfAnUpdateAreReadWhereTheyLie) {
+  const std::string keys = R"(graph g {
+  input x : f32[1, 2, 9]
+  input past : f32[1, 5, 2, 3]
+  input places : i64[2, 1]
+  s : f32[1, 2, 3] = slice(x) {starts = [0, 0, 3], steps = [1, 1, 1], extents = [1, 2, 3]}
+  r : f32[1, 1, 2, 3] = reshape(s) {shape = [1, 1, 2, 3]}
+  p : i64[1, 1] = slice(places) {starts = [1, 0], steps = [1, 1], extents = [1, 1]}
+  y : f32[1, 5, 2, 3] = update_slice(past, r, p) {axis = 1}
+  output y
+})";
+  EXPECT_EQ(fused(keys, DeviceKind::kCuda), "slice slice+reshape+update_slice");
+  EXPECT_EQ(fused(keys), "slice reshape slice update_slice");
+  const std::string cache = R"(graph g {
+  input x : f32[2, 1, 3]
+  input past : f32[5, 2, 3]
+  input p : i64[1]
+  t : f32[2, 5, 3] = transpose(past) {perm = [1, 0, 2]}
+  y : f32[2, 5, 3] = update_slice(t, x, p) {axis = 1}
+  output y
+})";
+  EXPECT_EQ(fused(cache, DeviceKind::kCuda), "transpose update_slice");
+}
+
 // Windows that come together as an image, before its norm.
 TEST(Fuse, RowsAreReadWhereTheyAreOnGpus) {
   const std::string norm = R"(graph g {

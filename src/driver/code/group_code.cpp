@@ -106,32 +106,61 @@ const transform::StateNames* state_of(const GroupInputs& in) {
   return found == in.states.end() ? nullptr : &*found;
 }
 
-// The rows that an update_slice puts into a state, in dims [outer, rows, inner] where both are stored row by row.
+// The program of `body`, the group's or part of it, in the layouts of the graph's values.
+GroupTe te_of(const GroupInputs& in, const graph::Graph& body) {
+  const graph::GroupProgram group = graph::to_te(body, in.ops);
+  GroupTe te;
+  std::map<std::string, double> scalars;
+  std::map<std::string, graph::ValueId> inputs;
+  for (size_t i = 0; i < group.inputs.size(); ++i) {
+    const std::string& tensor = group.program.inputs[i].name;
+    const graph::ValueId outer = outer_value(in, group.inputs[i]);
+    const graph::Value& value = outer == graph::kAbsent ? body.value(group.inputs[i]) : in.graph.value(outer);
+    if (is_bindable_scalar(value)) {
+      scalars[tensor] = scalar_of(value);
+    } else {
+      TW_CHECK(outer != graph::kAbsent, "group {} holds the constant {} of its own", in.group.name, value.name);
+      inputs[tensor] = outer;
+    }
+  }
+  std::map<std::string, std::string> names;
+  te.program = rename_inputs(te::bind_scalars(te::drop_unit_reductions(group.program), scalars), names);
+  for (const auto& [tensor, outer] : inputs) {
+    te.values[names.at(tensor)] = outer;
+    if (in.graph.value(outer).is_kept()) te.kept[names.at(tensor)] = Layout();
+  }
+  for (size_t i = 0; i < group.output_tensors.size(); ++i) te.values[group.output_tensors[i]] = in.group.outputs[i];
+  te.program = te::join_outputs(te::apply_layouts(te.program, activation_layouts(in, te)));
+  return te;
+}
+
+// The group's body with the rows alone that its update_slice puts into the state.
+graph::Graph rows_of(const graph::Graph& body) {
+  graph::Graph rows = body;
+  graph::Node& last = rows.nodes.back();
+  rows.values[last.outputs[0]].type = body.value(last.inputs[1]).type;
+  last = {.op = "identity", .name = last.name, .inputs = {last.inputs[1]}, .outputs = last.outputs};
+  const std::vector<std::vector<int>> readers = rows.consumers();
+  std::erase_if(rows.inputs, [&](graph::ValueId id) { return readers[id].empty(); });
+  return rows;
+}
+
+// The rows that an update_slice puts into a state.
 GroupTe slice_te(const GroupInputs& in) {
-  const graph::Node& node = in.group.body->nodes[0];
-  const graph::ValueId update = outer_value(in, node.inputs[1]), position = outer_value(in, node.inputs[2]);
-  const graph::Value& rows = in.graph.value(update);
+  const graph::Node& node = in.group.body->nodes.back();
+  const graph::ValueId position = outer_value(in, node.inputs[2]);
+  TW_CHECK(position != graph::kAbsent, "group {} computes the position of {}", in.group.name, node.name);
   const graph::Value& state = in.graph.value(in.group.outputs[0]);
   const auto axis = static_cast<size_t>(node.int_attr("axis"));
-  InPlaceTe slice{"slice", "", "position", in.graph.value(position).type.type};
+  GroupTe te = te_of(in, rows_of(*in.group.body));
+  InPlaceTe slice{te.program.outputs.front(), "", "position", in.graph.value(position).type.type};
   slice.positions = in.graph.value(position).type.elements();
   slice.extent = state.type.shape[axis];
   const std::optional<std::vector<int64_t>> order = transform::storage_order(state.layout, state.type.shape.size());
   TW_CHECK(order.has_value(), "the state '{}' is stored as {}", state.name, to_string(state.layout));
   slice.axis = static_cast<int>(index_of(*order, static_cast<int64_t>(axis)));
   slice.batch = static_cast<int>(index_of(*order, int64_t{0}));
-  Shape shape = rows.type.shape;
-  if (rows.layout.is_identity() && state.layout.is_identity()) {
-    const auto at = shape.begin() + static_cast<std::ptrdiff_t>(axis);
-    shape = {num_elements(Shape(shape.begin(), at)), shape[axis], num_elements(Shape(at + 1, shape.end()))};
-    slice.axis = 1;
-    slice.repeat = std::max<int64_t>(1, shape[0] / slice.positions);
-  }
-  GroupTe te;
-  te.program = te::apply_layouts(slice_program("x0", slice.next, rows.type.type, shape),
-                                 {{"x0", rows.layout}, {slice.next, state.layout}});
-  te.values = {{"x0", update}, {slice.position, position}, {slice.next, in.group.outputs[0]}};
-  if (rows.is_kept()) te.kept["x0"] = Layout();
+  te.values[slice.position] = position;
   if (in.graph.value(position).is_kept()) te.kept[slice.position] = Layout();
   te.in_place = slice;
   return te;
@@ -163,29 +192,7 @@ GroupTe build_te(const GroupInputs& in) {
   const bool slices = state != nullptr && transform::in_place(in.ops, in.graph, in.group, before,
                                                               in.group.outputs[0]) == transform::InPlace::kSlice;
   if (slices) return slice_te(in);
-  const graph::GroupProgram group = graph::to_te(*in.group.body, in.ops);
-  GroupTe te;
-  std::map<std::string, double> scalars;
-  std::map<std::string, graph::ValueId> inputs;
-  for (size_t i = 0; i < group.inputs.size(); ++i) {
-    const std::string& tensor = group.program.inputs[i].name;
-    const graph::ValueId outer = outer_value(in, group.inputs[i]);
-    const graph::Value& value = outer == graph::kAbsent ? in.group.body->value(group.inputs[i]) : in.graph.value(outer);
-    if (is_bindable_scalar(value)) {
-      scalars[tensor] = scalar_of(value);
-    } else {
-      TW_CHECK(outer != graph::kAbsent, "group {} holds the constant {} of its own", in.group.name, value.name);
-      inputs[tensor] = outer;
-    }
-  }
-  std::map<std::string, std::string> names;
-  te.program = rename_inputs(te::bind_scalars(te::drop_unit_reductions(group.program), scalars), names);
-  for (const auto& [tensor, outer] : inputs) {
-    te.values[names.at(tensor)] = outer;
-    if (in.graph.value(outer).is_kept()) te.kept[names.at(tensor)] = Layout();
-  }
-  for (size_t i = 0; i < group.output_tensors.size(); ++i) te.values[group.output_tensors[i]] = in.group.outputs[i];
-  te.program = te::join_outputs(te::apply_layouts(te.program, activation_layouts(in, te)));
+  GroupTe te = te_of(in, *in.group.body);
   merge_axes(te);
   if (state != nullptr) te.in_place = in_place_of(in, te, *state);
   return te;

@@ -50,9 +50,7 @@ class SliceWriter {
 
  private:
   std::vector<Expr> behind_position(std::vector<Expr> indices) const {
-    const Expr which = slice_.positions == 1
-                           ? int_imm(0)
-                           : floor_div(indices[static_cast<size_t>(slice_.batch)], int_imm(slice_.repeat));
+    const Expr which = slice_.positions == 1 ? int_imm(0) : indices[static_cast<size_t>(slice_.batch)];
     const Expr first = cast(DataType::i64(), load(slice_.position, slice_.position_type, {which}));
     Expr& index = indices[static_cast<size_t>(slice_.axis)];
     index = index + max(int_imm(0), min(first, int_imm(slice_.extent - rows_)));
@@ -66,15 +64,8 @@ class SliceWriter {
 }  // namespace
 
 std::string text_of(const InPlaceTe& t) {
-  return fmt::format("'{}' in '{}' from '{}' {} of {} every {} of {} axis {} of {}\n", t.next, t.before, t.position,
-                     to_string(t.position_type), t.positions, t.repeat, t.batch, t.axis, t.extent);
-}
-
-te::Program slice_program(const std::string& input, const std::string& output, DataType type, const Shape& rows) {
-  te::Builder builder;
-  const te::Tensor x = builder.placeholder(input, type, rows);
-  const te::Tensor out = builder.compute(output, rows, [&](const std::vector<Expr>& i) { return x(i); });
-  return builder.finish("group", {out});
+  return fmt::format("'{}' in '{}' from '{}' {} of {} by {} axis {} of {}\n", t.next, t.before, t.position,
+                     to_string(t.position_type), t.positions, t.batch, t.axis, t.extent);
 }
 
 void verify_in_place(const te::Program& program, const InPlaceTe& in_place) {

@@ -14,11 +14,11 @@ struct InPlaceTe {
   std::string next;         // output: the state's next value
   std::string before = {};  // input: the state, read at the points that are written; empty: it is not read
   /// Of a slice the program computes the new rows alone. They go into dim `axis` of the state, which has `extent`
-  /// elements there, from a row on that the run says: element `i / repeat` of the input `position` for those whose
-  /// index in dim `batch` is i.
+  /// elements there, from a row on that the run says: the element of the input `position`, or element i of it for those
+  /// whose index in dim `batch` is i.
   std::string position = {};
   DataType position_type = DataType::i64();
-  int64_t positions = 1, repeat = 1;
+  int64_t positions = 1;
   int axis = 0, batch = 0;  // of the storage
   int64_t extent = 0;
   bool is_slice() const { return !position.empty(); }
@@ -26,9 +26,6 @@ struct InPlaceTe {
 
 /// One line with all fields.
 std::string text_of(const InPlaceTe& in_place);
-
-/// The program out[i..] = in[i..] of the rows of a slice.
-te::Program slice_program(const std::string& input, const std::string& output, DataType type, const Shape& rows);
 
 /// Throws InternalError unless `program`, the group's own, reads the state at the points that it writes only: the rule
 /// by which one buffer may be both.

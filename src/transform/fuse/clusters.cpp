@@ -47,7 +47,8 @@ bool Clusters::is_free(int n) const {
 
 bool Clusters::may_own_group(int n) const {
   return roles_[n] == Role::kElementwise || roles_[n] == Role::kReduction || roles_[n] == Role::kWindow ||
-         roles_[n] == Role::kIndexMap || roles_[n] == Role::kPad || roles_[n] == Role::kJoin;
+         roles_[n] == Role::kIndexMap || roles_[n] == Role::kPad || roles_[n] == Role::kJoin ||
+         roles_[n] == Role::kUpdate;
 }
 
 int Clusters::open(int n) {
@@ -118,6 +119,7 @@ Why Clusters::no_follower(int n) const {
     case Role::kWindow:
       return because("tile", "{} combines elements of several tiles", name(n));
     case Role::kAlone:
+    case Role::kUpdate:
       return why_alone(graph_, graph_.nodes[n]);
     case Role::kElementwise:
     case Role::kIndexMap:
@@ -157,7 +159,8 @@ RuleResult Clusters::takes_in(int c, int p) const {
 
 RuleResult Clusters::may_join(int c, int p) const {
   if (roles_[p] == Role::kContraction) return because("contraction", "{} is a contraction: it owns its tiles", name(p));
-  if (roles_[p] == Role::kAlone && graph_.nodes[p].op != "reshape") return why_alone(graph_, graph_.nodes[p]);
+  const bool alone = roles_[p] == Role::kAlone && graph_.nodes[p].op != "reshape";
+  if (alone || roles_[p] == Role::kUpdate) return why_alone(graph_, graph_.nodes[p]);
   if (roles_[p] == Role::kReduction || roles_[p] == Role::kWindow) {
     RuleResult rows = joins_as_reduction(c, p);
     if (!rows.ok()) return rows;
@@ -197,6 +200,7 @@ RuleResult Clusters::joins_reader(int c, int p, int r) const {
     case Role::kAlone:
       return joins_as_reshape(c, p, r);
     case Role::kContraction:
+    case Role::kUpdate:
       break;
   }
   return why_alone(graph_, graph_.nodes[p]);
@@ -211,6 +215,9 @@ RuleResult Clusters::joins_as_move(int c, int p, int r, ValueId read) const {
     return Rule("index-map");
   const bool as_data = graph_.nodes[r].inputs[0] == read;
   if (roles_[r] == Role::kIndexMap && as_data) return Rule("index-map");
+  const bool as_update = roles_[r] == Role::kUpdate && std::ranges::count(graph_.nodes[r].inputs, read) == 1 &&
+                         graph_.nodes[r].inputs[1] == read;
+  if (as_update) return Rule("index-map");
   if (is_reshape_inside(c, r)) return Rule("index-map");
   if (roles_[r] == Role::kReduction && as_data && target_ == DeviceKind::kCuda && keeps_rows(p))
     return Rule("index-map");

@@ -62,7 +62,8 @@ class OutputFuser {
       ++kind.nodes;
       kind.contractions += role == Role::kContraction ? 1 : 0;
       kind.reductions += role == Role::kReduction || role == Role::kWindow ? 1 : 0;
-      kind.others += role == Role::kAlone || context_.ops.at(one.op).te == nullptr ? 1 : 0;
+      const bool alone = role == Role::kAlone || role == Role::kUpdate || context_.ops.at(one.op).te == nullptr;
+      kind.others += alone ? 1 : 0;
     };
     if (!node.is_group()) add(node);
     if (node.is_group()) std::ranges::for_each(node.body->nodes, add);

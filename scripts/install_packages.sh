@@ -7,7 +7,7 @@ packages=(
   g++ cmake ninja-build ccache binutils lld-19                             # build
   llvm-19-dev zlib1g-dev libzstd-dev                                       # code generation
   libprotobuf-dev protobuf-compiler libcli11-dev libspdlog-dev libfmt-dev  # libraries
-  nlohmann-json3-dev libzip-dev libsqlite3-dev
+  nlohmann-json3-dev libminizip-dev libsqlite3-dev
   libgtest-dev libgmock-dev librapidcheck-dev libbenchmark-dev llvm-19-tools  # tests
   clang-19 libclang-rt-19-dev clang-format clang-tidy                      # fuzzers, checks
   chromium                                                                 # looks at reports in tests

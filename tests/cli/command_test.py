@@ -19,6 +19,7 @@ import tempfile
 import time
 import unittest
 import zipfile
+import zlib
 
 import onnx_bytes as ob
 
@@ -280,6 +281,29 @@ class Usage(Case):
                     tensors({"x": {**row, "shape": [2**40, 2**40]}}, data), tensors({"x": {**row, "data_offsets": [48, 0]}}, data)):
             self.write("bad.safetensors", bad)
             self.fails(USAGE, ["run", "dense.tw", "--input", "bad.safetensors"], "bad.safetensors")
+
+    def test_npz(self):
+        self.compiled()
+        rows = npy([4, 3], range(12))
+        def archive(compression, members):
+            with zipfile.ZipFile(self.folder / "x.npz", "w", compression) as z:
+                for name, data in members.items():
+                    with z.open(name, "w", force_zip64=compression == zipfile.ZIP_STORED) as member:  # as numpy writes it
+                        member.write(data)
+            return (self.folder / "x.npz").read_bytes()
+        for compression in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+            whole = archive(compression, {"other.npy": npy([1], [5]), "x.npy": rows})
+            self.succeeds("run", "dense.tw", "--input", "x=@x.npz:x", "--output", "y=@y.npy")
+            self.assertEqual(npy_floats((self.folder / "y.npy").read_bytes()), ob.dense_reference(list(range(12))))
+            self.fails(USAGE, ["run", "dense.tw", "--input", "x=@x.npz:z"], "x.npz", "other", "x")
+            for bad in (b"", whole[:30], whole[:-30], whole[:60] + bytes([whole[60] ^ 255]) + whole[61:]):
+                self.write("bad.npz", bad)
+                self.fails(USAGE, ["run", "dense.tw", "--input", "x=@bad.npz:x"], "bad.npz")
+        size = struct.pack("<II", len(zlib.compress(rows)) - 6, len(rows))  # compressed, and not, as the list has them
+        whole = archive(zipfile.ZIP_DEFLATED, {"x.npy": rows})
+        self.assertEqual(whole.count(size), 2)  # beside the member, and in the list
+        self.write("bad.npz", whole.replace(size, size[:4] + b"\xf0\xff\xff\xff"))
+        self.fails(USAGE, ["run", "dense.tw", "--input", "x=@bad.npz:x"], "bad.npz")
 
 
 def safetensors(tensors):

@@ -53,7 +53,8 @@ TEST(LoopVerifier, Signature) {
   EXPECT_CONTAINS(broken([](Kernel& k) { k.tile_var = ""; }), "4 tiles without a tile variable");
   EXPECT_CONTAINS(broken([](Kernel& k) { k.tiles = -1; }), "-1 tiles");
   EXPECT_CONTAINS(broken([](Kernel& k) { k.units = 2, k.together = 0; }), "2 units, 0 tiles together");
-  EXPECT_CONTAINS(broken([](Kernel& k) { k.units = k.cluster = 2; }), "2 units, 1 tiles together, in clusters of 2");
+  EXPECT_CONTAINS(broken([](Kernel& k) { k.tiles = k.cluster = 2, k.units = 3; }),
+                  "3 units, 1 tiles together, in clusters of 2");
   EXPECT_CONTAINS(broken([](Kernel& k) { k.name = ""; }), "a kernel has no name");
   Program twice = with_body({});
   twice.kernels.push_back(twice.kernels[0]);

@@ -1,6 +1,6 @@
 #include "tilewright/values/arrays.h"
 
-#include <zip.h>
+#include <minizip/unzip.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -20,36 +20,47 @@ namespace tw::cli {
 namespace {
 
 struct ZipCloser {
-  void operator()(zip_t* archive) const { zip_discard(archive); }
-  void operator()(zip_file_t* file) const { zip_fclose(file); }
+  using pointer = unzFile;
+  void operator()(unzFile archive) const { unzClose(archive); }
 };
 
-std::vector<std::byte> read_member(zip_t* archive, zip_int64_t index, const std::string& path) {
-  zip_stat_t stat{};
-  const std::unique_ptr<zip_file_t, ZipCloser> file(zip_fopen_index(archive, static_cast<zip_uint64_t>(index), 0));
-  if (file == nullptr || zip_stat_index(archive, static_cast<zip_uint64_t>(index), 0, &stat) != 0) {
-    throw UsageError(fmt::format("'{}': a member cannot be read", path));
-  }
-  std::vector<std::byte> bytes(stat.size);
-  if (zip_fread(file.get(), bytes.data(), bytes.size()) != static_cast<zip_int64_t>(bytes.size())) {
-    throw UsageError(fmt::format("'{}': '{}' is truncated", path, stat.name));
-  }
-  return bytes;
+// The archive's current member, with its name.
+std::pair<std::string, std::vector<std::byte>> read_member(unzFile archive, const std::string& path) {
+  constexpr size_t kMaxName = 1 << 16, kMaxPart = 1 << 30;
+  constexpr uint64_t kMostOfDeflate = 1032;  // times the compressed bytes
+  unz_file_info64 info{};
+  std::string name(kMaxName, '\0');
+  const bool opens = unzGetCurrentFileInfo64(archive, &info, name.data(), kMaxName, nullptr, 0, nullptr, 0) == UNZ_OK &&
+                     unzOpenCurrentFile(archive) == UNZ_OK &&
+                     info.uncompressed_size / kMostOfDeflate <= info.compressed_size;
+  if (!opens) throw UsageError(fmt::format("'{}': a member cannot be read", path));
+  name.resize(info.size_filename);
+  std::vector<std::byte> bytes(info.uncompressed_size);
+  size_t got = 0;
+  for (int part = 1; part > 0 && got < bytes.size(); got += static_cast<size_t>(std::max(part, 0)))
+    part =
+        unzReadCurrentFile(archive, bytes.data() + got, static_cast<unsigned>(std::min(bytes.size() - got, kMaxPart)));
+  // Closing compares the checksum.
+  if (unzCloseCurrentFile(archive) != UNZ_OK || got < bytes.size())
+    throw UsageError(fmt::format("'{}': '{}' is truncated or damaged", path, name));
+  return {name, std::move(bytes)};
 }
 
 }  // namespace
 
 std::map<std::string, artefact::Array> read_npz(const std::string& path) {
-  int error = 0;
-  const std::unique_ptr<zip_t, ZipCloser> archive(zip_open(path.c_str(), ZIP_RDONLY, &error));
+  const std::unique_ptr<unzFile, ZipCloser> archive(unzOpen64(path.c_str()));
   if (archive == nullptr) {
     const Result<MappedFile> file = MappedFile::open(path);
     throw UsageError("{}", file ? fmt::format("'{}' is not a .npz archive", path) : file.reason());
   }
+  unz_global_info64 all{};
+  unzGetGlobalInfo64(archive.get(), &all);
   std::map<std::string, artefact::Array> arrays;
-  for (zip_int64_t i = 0; i < zip_get_num_entries(archive.get(), 0); ++i) {
-    std::string name = zip_get_name(archive.get(), static_cast<zip_uint64_t>(i), 0);
-    const std::vector<std::byte> bytes = read_member(archive.get(), i, path);
+  for (uint64_t i = 0; i < all.number_entry; ++i) {
+    const bool is_there = (i == 0 ? unzGoToFirstFile(archive.get()) : unzGoToNextFile(archive.get())) == UNZ_OK;
+    if (!is_there) throw UsageError(fmt::format("'{}' is damaged: its list of members ends early", path));
+    auto [name, bytes] = read_member(archive.get(), path);
     if (name.ends_with(".npy")) name.resize(name.size() - 4);
     arrays[name] = parse_npy(bytes, path + ":" + name);
   }

@@ -310,6 +310,27 @@ TEST(Cache, ThatIsReadAsItWasIsCopied) {
   expect_verified(both, {{"past", "present"}}, 24);
 }
 
+// Its own rows move on by one: none is read when it has changed, whether they are read as they are or as a view.
+TEST(Cache, RowsOfItsOwnAreReadBeforeTheyChange) {
+  for (const bool view : {false, true}) {
+    const Model shift = [view](ModelBuilder& model) {
+      model.input("x", {int64_t{1}, int64_t{10}, int64_t{8}});
+      model.input("position", {int64_t{1}}, onnx::TensorProto::INT64);
+      model.input("past", {int64_t{1}, int64_t{10}, int64_t{8}});
+      model.ints("first", {0});
+      model.ints("last", {6});
+      model.ints("axis", {view ? 0 : 1});
+      if (view) set_ints(model.node("Transpose", {"past"}, {"turned"}), "perm", {1, 0, 2});
+      model.node("Slice", {view ? "turned" : "past", "first", "last", "axis"}, {"part"});
+      if (view) set_ints(model.node("Transpose", {"part"}, {"moved"}), "perm", {1, 0, 2});
+      set_int(model.node("TensorScatter", {"past", view ? "moved" : "part", "position"}, {"present"}), "axis", 1);
+      model.node("Add", {"present", "x"}, {"y"});
+      model.output("y").output("present");
+    };
+    expect_same(shift, {{"past", "present"}}, {1, 2}, 24);
+  }
+}
+
 // ---- Concatenations.
 
 // Attention of `tokens` new tokens to `past` earlier ones, which the model concatenates.

@@ -5,6 +5,7 @@
 #include <queue>
 
 #include "support/error.h"
+#include "support/join.h"
 #include "transform/group.h"
 #include "transform/in_place.h"
 #include "transform/passes.h"
@@ -24,18 +25,30 @@ class StateKeeper {
   }
 
  private:
-  // Whatever lies where `before` lies, views too.
-  std::vector<int> readers_of_storage(ValueId before) const {
+  // Whatever lies where `before` lies: itself, and views.
+  std::vector<ValueId> values_in_storage(ValueId before) const {
     std::vector<ValueId> values{before};
-    std::vector<int> readers;
     const auto consumers = out_.consumers();
     for (size_t i = 0; i < values.size(); ++i) {
       for (const int n : consumers[values[i]]) {
-        readers.push_back(n);
         if (is_view(out_, out_.nodes[n])) values.push_back(out_.nodes[n].outputs[0]);
       }
     }
+    return values;
+  }
+
+  std::vector<int> readers_of_storage(ValueId before) const {
+    std::vector<int> readers;
+    const auto consumers = out_.consumers();
+    for (const ValueId value : values_in_storage(before)) append(readers, consumers[value]);
     return readers;
+  }
+
+  // Whether the node reads what lies there as a view, and so perhaps elements that it has changed.
+  bool reads_a_view(const Node& node, ValueId before) const {
+    return std::ranges::any_of(values_in_storage(before), [&](ValueId value) {
+      return value != before && std::ranges::find(node.inputs, value) != node.inputs.end();
+    });
   }
 
   void keep(const StateNames& names) {
@@ -47,7 +60,7 @@ class StateKeeper {
     for (const int reader : readers_of_storage(before)) {
       if (reader != writer) edges.push_back({reader, writer});
     }
-    if (way == InPlace::kNot || !allows(edges)) return copy(before, after);
+    if (way == InPlace::kNot || reads_a_view(out_.nodes[writer], before) || !allows(edges)) return copy(before, after);
     edges_.insert(edges_.end(), edges.begin(), edges.end());
   }
 

@@ -467,6 +467,17 @@ TEST(EmitCuda, BlocksWalkOverTiles) {
   EXPECT_EQ(count(text, "tw_barrier_arrive<1>("), 2U) << "the last copy of a tile is empty before the next one";
 }
 
+// Both blocks of a pair do as many tiles, so that what is alike in neighbours is fetched once for both at each step.
+TEST(EmitCuda, PairsWalkInStep) {
+  const std::string text = emitted(filled_in_bulk(kRow, " clusters 2 units 2 together 1")).text;
+  EXPECT_TRUE(holds(text, "__cluster_dims__(2, 1, 1)"));
+  EXPECT_EQ(count(text, "for (int tile = blockIdx.x; tile < 2; tile += gridDim.x) {"), 2U) << text;
+  EXPECT_TRUE(holds(text, "tw_fetch<2>(&m1, "));
+  EXPECT_EQ(count(text, "tw_barrier_arrive<2>("), 2U) << "a copy is empty when both have had it";
+  EXPECT_EQ(text.rfind("tw_cluster_arrive(), tw_cluster_wait();") > text.rfind("for (int tile"), true)
+      << "no block ends before the other";
+}
+
 // Consumers take turns: each goes on by the slots of the others' tiles, and begins when the one before has had its own.
 TEST(EmitCuda, ConsumersOfABlockTakeTurns) {
   const std::string text = emitted(filled_in_bulk(kRow, " units 1 together 2")).text;

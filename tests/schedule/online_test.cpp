@@ -24,6 +24,15 @@ void expect_same(const te::Program& p, const Schedule& s, const te::ValueMap& in
   EXPECT_EQ(testing::first_difference(p, te::evaluate(p, inputs), testing::run_loops(loops, inputs), tolerance), "");
 }
 
+// The parts of attention's rows in loop `at` of the result, their loops in `order`; all of a block's inside of its
+// turn.
+void blocks_inside(Schedule& s, const std::string& at, const std::vector<std::string>& order) {
+  s.compute_at("out.row", "out", at, loop::Scope::kStack);
+  s.reorder("out.row", order);
+  for (const char* part : {"out.block", "sum.block", "most.exp", "most.block"})
+    s.compute_at(part, "out.row", "r0", loop::Scope::kStack);
+}
+
 TEST(Online, BlocksThatDivideTheRowAndSuchThatDoNot) {
   for (const int64_t block : {1, 8, 12, 16, 40, 64}) {
     const te::Program p = attention({2, 1, 5, 40, 4, 12, true});
@@ -51,10 +60,7 @@ output o
 TEST(Online, MembersHaveTheFirstAxesOnly) {
   const te::Program p = attention({1, 2, 6, 40, 4, 16, true});
   Schedule s = Schedule().online("most", 8, 4, 2);
-  s.compute_at("out.row", "out", "i1", loop::Scope::kStack);
-  s.reorder("out.row", {"i0", "i1", "r0", "i2", "i3", "i4"});
-  for (const char* part : {"out.block", "sum.block", "most.exp", "most.block"})
-    s.compute_at(part, "out.row", "r0", loop::Scope::kStack);
+  blocks_inside(s, "i1", {"i0", "i1", "r0", "i2", "i3", "i4"});
   expect_same(p, s, testing::whole_inputs(p));
   const std::string text = loop::to_string(apply(p, s));
   EXPECT_NE(text.find("alloc most.row: f32[1, 1, 4] stack"), std::string::npos) << text;
@@ -85,10 +91,7 @@ TEST(Online, BlocksThatNobodySeesAreLeftOut) {
   const auto loops_of = [&](const Attention& a) {
     const te::Program p = attention(a);
     Schedule s = Schedule().online("most", 8, 1, 1).split("out", "i1", {10});
-    s.compute_at("out.row", "out", "i1.0", loop::Scope::kStack);
-    s.reorder("out.row", {"i0", "r0", "i1", "i2", "i3", "i4"});
-    for (const char* part : {"out.block", "sum.block", "most.exp", "most.block"})
-      s.compute_at(part, "out.row", "r0", loop::Scope::kStack);
+    blocks_inside(s, "i1.0", {"i0", "r0", "i1", "i2", "i3", "i4"});
     expect_same(p, s, testing::whole_inputs(p));
     return loop::to_string(apply(p, s));
   };
@@ -108,20 +111,17 @@ TEST(Online, MasksOfHalvesAreMasks) {
 input q: f16[16, 4]
 input k: f16[16, 4]
 input v: f32[16, 4]
-s: f32[16, 16] = sum(r0 in 4) over (i0, i1) of (cast<f32>(q[i0, r0]) * cast<f32>(k[i1, r0]))
-h: f16[16, 16] (i0, i1) = cast<f16>(s[i0, i1])
+scores: f32[16, 16] = sum(r0 in 4) over (i0, i1) of (cast<f32>(q[i0, r0]) * cast<f32>(k[i1, r0]))
+h: f16[16, 16] (i0, i1) = cast<f16>(scores[i0, i1])
 b: f16[16, 16] (i0, i1) = select((i1 < (i0 + 1)), h[i0, i1], -inf:f16)
-m: f32[16] = max(r0 in 16) over (i0) of cast<f32>(b[i0, r0])
-e: f32[16, 16] (i0, i1) = exp((cast<f32>(b[i0, i1]) - m[i0]))
-l: f32[16] = sum(r0 in 16) over (i0) of e[i0, r0]
-o: f32[16, 4] = sum(r0 in 16) over (i0, i1) of ((e[i0, r0] / l[i0]) * v[r0, i1])
-output o
+most: f32[16] = max(r0 in 16) over (i0) of cast<f32>(b[i0, r0])
+e: f32[16, 16] (i0, i1) = exp((cast<f32>(b[i0, i1]) - most[i0]))
+sum: f32[16] = sum(r0 in 16) over (i0) of e[i0, r0]
+out: f32[16, 4] = sum(r0 in 16) over (i0, i1) of ((e[i0, r0] / sum[i0]) * v[r0, i1])
+output out
 )");
-  Schedule s = Schedule().online("m", 4, 1, 1);
-  s.compute_at("o.row", "o", "i0", loop::Scope::kStack);
-  s.reorder("o.row", {"i0", "r0", "i1", "i2", "i3"});
-  for (const char* part : {"o.block", "l.block", "m.exp", "m.block"})
-    s.compute_at(part, "o.row", "r0", loop::Scope::kStack);
+  Schedule s = Schedule().online("most", 4, 1, 1);
+  blocks_inside(s, "i0", {"i0", "r0", "i1", "i2", "i3"});
   expect_same(p, s, testing::whole_inputs(p));
   const std::string text = loop::to_string(apply(p, s));
   EXPECT_NE(text.find("if ("), std::string::npos) << text;
@@ -158,10 +158,7 @@ output o
 Schedule carried(const Attention& a, int64_t block, int64_t each, int64_t width) {
   Schedule s = Schedule().online("most", block, each, width);
   if (a.queries > 2) s.split("out", "i1", {2});
-  s.compute_at("out.row", "out", a.queries > 2 ? "i1.0" : "i0", loop::Scope::kStack);
-  s.reorder("out.row", {"i0", "r0", "i1", "i2", "i3", "i4"});
-  for (const char* part : {"out.block", "sum.block", "most.exp", "most.block"})
-    s.compute_at(part, "out.row", "r0", loop::Scope::kStack);
+  blocks_inside(s, a.queries > 2 ? "i1.0" : "i0", {"i0", "r0", "i1", "i2", "i3", "i4"});
   return s.carry("out.row");
 }
 
@@ -226,10 +223,7 @@ output out
 )",
                                                             low, scale, keys));
         Schedule s = Schedule().online("most", 8, 1, 1).split("out", "i0", {1});
-        s.compute_at("out.row", "out", "i0.0", loop::Scope::kStack);
-        s.reorder("out.row", {"i0", "r0", "i1", "i2", "i3"});
-        for (const char* part : {"out.block", "sum.block", "most.exp", "most.block"})
-          s.compute_at(part, "out.row", "r0", loop::Scope::kStack);
+        blocks_inside(s, "i0.0", {"i0", "r0", "i1", "i2", "i3"});
         SCOPED_TRACE(fmt::format("{} beside {}, {} keys", low, scale, keys));
         te::ValueMap inputs = testing::whole_inputs(p);
         expect_same(p, s, inputs, 2e-2);

@@ -34,10 +34,9 @@ using VerifyProgress = std::function<void(std::string_view phase, int64_t done, 
 /// Checks the entry of an artefact that takes `inputs`: runs it as it is, with one thread and with all, and once with
 /// every value in a place of its own, from where the groups are checked. Groups: element-wise bounds of
 /// evaluate_bounded. End to end: the largest bound over each output (max norm), since errors of earlier groups spread
-/// over all elements, each operator with the error of its definition (what one group's algorithm may be off by at worst
-/// would add up to nothing that a model's user could call right), each rounding to the type that f32 was compiled to;
-/// against the reference of `source`, or when it
-/// is null of the graph that the artefact holds.
+/// over all elements, each operator with the error of its definition, each rounding to the type that f32 was compiled
+/// to (worst cases of algorithms, multiplied over all groups, would allow anything); against the reference of `source`,
+/// or when it is null of the graph that the artefact holds.
 VerifyReport verify_artefact(const std::vector<uint8_t>& artefact, const graph::Graph* source,
                              const std::vector<Array>& inputs, const VerifyProgress& progress,
                              const std::string& level = {});

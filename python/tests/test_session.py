@@ -106,6 +106,16 @@ def test_runs_in_the_background(dense_path: str) -> None:
         session.run_async(None, {}, callback, None)
 
 
+def test_a_run_that_fails_in_any_way_is_told_of(dense_path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*what: Any) -> None:
+        raise ValueError("odd")
+    session = ort.InferenceSession(dense_path)
+    monkeypatch.setattr(session, "run", fails)
+    told: queue.Queue[Any] = queue.Queue()
+    session.run_async(None, {"x": random(1, 64)}, lambda *what: told.put(what), 7)
+    assert told.get(timeout=60) == ([], 7, "odd")
+
+
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 def test_a_callback_that_raises_is_told_of(dense_path: str, monkeypatch: pytest.MonkeyPatch) -> None:
     session = ort.InferenceSession(dense_path)

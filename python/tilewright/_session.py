@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from . import _arrays, _compile, _devices, _onnx_info
-from ._errors import Error, FallbackWarning, UsageError
+from ._errors import FallbackWarning, UsageError
 from ._io_binding import IOBinding
 from ._model import Model, TensorInfo, load
 from ._ort_functions import CPU, CUDA, get_available_providers
@@ -169,8 +169,8 @@ class InferenceSession:
         problem = ""
         try:
             results = self.run(*what)
-        except Error as error:
-            problem = str(error)
+        except Exception as error:  # whatever it is, the caller waits for the callback
+            problem = str(error) or type(error).__name__
         try:
             callback(results, user_data, problem)
         except Exception:  # the caller's own: shown as that of any thread

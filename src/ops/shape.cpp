@@ -8,7 +8,6 @@
 // tile            repeats (one for each axis)
 // depth_to_space  blocksize, mode ("DCR" default, or "CRD"): [N, b*b*C, H, W] to [N, C, H*b, W*b]
 // space_to_depth  blocksize: [N, C, H*b, W*b] to [N, b*b*C, H, W]
-// trilu           upper (int, 1), k (int, 0): x where j - i >= k (upper) or j - i <= k, else 0, on the last two axes
 #include <algorithm>
 #include <ranges>
 
@@ -286,34 +285,6 @@ std::vector<RefTensor> ref_space_to_depth(const OpCall& call, Refs inputs) {
   })};
 }
 
-// ---- trilu
-
-Types infer_trilu(const OpCall& call) {
-  require(call, call.inputs[0].shape.size() >= 2, "the input is {}, expected at least two dimensions",
-          to_string(call.inputs[0]));
-  return {call.inputs[0]};
-}
-
-Tensors te_trilu(const OpCall& call, te::Builder& builder, const Tensors& inputs) {
-  const bool upper = call.node.int_attr_or("upper", 1) != 0;
-  const Expr k(call.node.int_attr_or("k", 0));
-  return {builder.compute(tensor_name(call), inputs[0].shape, [&](const Exprs& i) {
-    const Expr diagonal = i[i.size() - 1] - i[i.size() - 2];
-    return select(upper ? k <= diagonal : diagonal <= k, inputs[0](i), imm(inputs[0].type, 0));
-  })};
-}
-
-std::vector<RefTensor> ref_trilu(const OpCall& call, Refs inputs) {
-  const bool upper = call.node.int_attr_or("upper", 1) != 0;
-  const int64_t k = call.node.int_attr_or("k", 0);
-  const Shape strides = row_major_strides(inputs[0].type.shape);
-  return {moved(inputs[0].type, inputs[0], [&](const std::vector<int64_t>& index) {
-    const int64_t diagonal = index[index.size() - 1] - index[index.size() - 2];
-    const bool kept = upper ? diagonal >= k : diagonal <= k;
-    return kept ? offset_of(index, strides) : -1;
-  })};
-}
-
 }  // namespace
 
 std::vector<OpDef> shape_ops() {
@@ -324,8 +295,7 @@ std::vector<OpDef> shape_ops() {
           {"expand", kMoves, infer_expand, te_expand, ref_expand},
           {"tile", kMoves, infer_tile, te_tile, ref_tile},
           {"depth_to_space", kMoves, infer_depth_to_space, te_depth_to_space, ref_depth_to_space},
-          {"space_to_depth", kMoves, infer_space_to_depth, te_space_to_depth, ref_space_to_depth},
-          {"trilu", kMoves, infer_trilu, te_trilu, ref_trilu}};
+          {"space_to_depth", kMoves, infer_space_to_depth, te_space_to_depth, ref_space_to_depth}};
 }
 
 }  // namespace tw::ops

@@ -1,7 +1,7 @@
 // where(condition bool, a, b) = a[i] where condition[i], else b[i]; all three are broadcast. No attributes.
-// band(x [.., n, m]): y[.., i, j] = x[.., i, j] where lower <= j - i <= upper, else fill: what a causal mask or a
-// window of neighbours leaves of scores. Attributes: lower (no bound), upper (no bound), fill. Source: BLAS, "band
-// matrix".
+// band(x [.., n, m]): y[.., i, j] = x[.., i, j] where lower <= j - i <= upper, else fill, of any type: what a causal
+// mask or a window of neighbours leaves of scores, a triangle of a matrix. Attributes: lower (no bound), upper (no
+// bound), fill (0). Source: BLAS, "band matrix".
 #include <limits>
 
 #include "ops/common.h"
@@ -45,11 +45,11 @@ struct Band {
 
 Band band_of(const OpCall& call) {
   constexpr int64_t kNone = std::numeric_limits<int64_t>::max();
-  return {call.node.int_attr_or("lower", -kNone), call.node.int_attr_or("upper", kNone), call.node.float_attr("fill")};
+  return {call.node.int_attr_or("lower", -kNone), call.node.int_attr_or("upper", kNone),
+          call.node.float_attr_or("fill", 0)};
 }
 
 Types infer_band(const OpCall& call) {
-  require_float(call, 0);
   require(call, call.inputs[0].shape.size() >= 2, "{} is not a matrix", to_string(call.inputs[0]));
   return {call.inputs[0]};
 }
@@ -71,7 +71,11 @@ void reference_band(const OpCall& call, Refs inputs, RefTensor& y) {
   const Band band = band_of(call);
   const Shape& shape = y.type.shape;
   const int64_t rows = shape[shape.size() - 2], columns = shape.back();
-  const RefTensor fill{.type = {y.type.type, {1}}, .floats = {band.fill}, .ints = {}};
+  RefTensor fill = RefTensor::zeros({y.type.type, {1}});
+  if (fill.is_float())
+    fill.floats[0] = band.fill;
+  else
+    fill.ints[0] = static_cast<int64_t>(band.fill);
   for (int64_t e = 0; e < y.type.elements(); ++e) {
     const int64_t distance = e % columns - e / columns % rows;
     const bool inside = band.lower <= distance && distance <= band.upper;

@@ -40,7 +40,8 @@ Role role_of(const graph::OpTable& ops, const Node& node) {
 }
 
 bool is_pointwise(const graph::OpTable& ops, const Node& node) {
-  return !node.is_group() && ops.at(node.op).op_class == OpClass::kElementwise && node.op != "batch_norm";
+  const bool by_place = node.op == "batch_norm" || node.op == "band";  // of channels, of diagonals
+  return !node.is_group() && ops.at(node.op).op_class == OpClass::kElementwise && !by_place;
 }
 
 bool reads_a_part(const Node& node) { return node.op == "slice" || node.op.starts_with("gather"); }

@@ -214,6 +214,8 @@ TEST(Band, CausalWindowsAndAll) {
   check(
       {.op = "band", .inputs = {f32({6, 4})}, .attrs = {{"fill", 0.0}, {"lower", int64_t{-2}}, {"upper", int64_t{1}}}});
   check({.op = "band", .inputs = {f32({3, 3})}, .attrs = {{"fill", 2.0}, {"lower", int64_t{-9}}}});
+  for (const DataType type : {DataType::boolean(), DataType::i64(), DataType::f16()})
+    check({.op = "band", .inputs = {{type, {2, 5, 3}}}, .attrs = {{"lower", int64_t{-1}}}});
   EXPECT_THROW(single({.op = "band", .inputs = {f32({3})}, .attrs = {{"fill", 2.0}}}), UserError);
   EXPECT_THROW(single({.op = "where", .inputs = {f32({3}), f32({3}), f32({3})}}), UserError);
   EXPECT_THROW(single({.op = "where", .inputs = {boolean({3}), f32({4}), f32({1})}}), UserError);

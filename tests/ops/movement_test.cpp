@@ -85,15 +85,6 @@ TEST(Shape, DepthAndSpace) {
                UserError);
 }
 
-TEST(Shape, Trilu) {
-  for (int64_t upper : {0, 1}) {
-    for (int64_t k : {-7, -1, 0, 2, 7})
-      check({.op = "trilu", .inputs = {f32({2, 5, 3})}, .attrs = {{"upper", upper}, {"k", k}}});
-  }
-  EXPECT_EQ(run({.op = "trilu", .inputs = {f32({2, 2})}}, {floats({2, 2}, {1, 2, 3, 4})})[0].floats,
-            (std::vector<double>{1, 2, 0, 4}));
-}
-
 TEST(Concat, Axes) {
   for (int64_t axis : {0, 1, -1}) {
     std::vector<TensorType> inputs;

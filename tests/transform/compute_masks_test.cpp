@@ -126,5 +126,97 @@ TEST(ComputeMasks, MasksThatAreSelectedAndAdded) {
   EXPECT_EQ(op_of("bias, low"), "add");
 }
 
+// Masks that are too large to be constants: what they are follows from what computes them.
+std::string added_band(const std::string& mask, const std::string& type = "f32") {
+  const Graph before = testing::parse(R"(graph g {
+  input x : )" + type + R"([2, 3, 4]
+  input one_row : f32[1, 4]
+  const zero : f32[] = [0.0]
+  const one : f32[] = [1.0]
+  const low : f32[] = [-inf]
+  const high : f32[] = [1e38]
+  const columns : i64[4] = [0, 1, 2, 3]
+  const rows : i64[3, 1] = [1, 2, 3]
+  const odd : i64[3, 1] = [1, 3, 5]
+)" + mask + R"(
+  y : )" + type + R"([2, 3, 4] = add(x, m)
+  output y
+})");
+  const Graph after = computed(before);
+  testing::expect_same_function(before, after, 1e-30);
+  const graph::Node& node = after.nodes.back();
+  if (node.op != "band") return "";
+  const auto text = [&](const char* key) {
+    return node.attrs.contains(key) ? std::to_string(node.int_attr_or(key, 0)) : std::string("none");
+  };
+  return text("lower") + " " + text("upper");
+}
+
+TEST(ComputeMasks, TrianglesOfMatrices) {
+  const std::string ones = "  ones : f32[3, 4] = expand(one) {shape = [3, 4]}\n";
+  EXPECT_EQ(added_band(ones + R"(
+  triangle : f32[3, 4] = band(ones) {upper = 0}
+  hidden : bool[3, 4] = equal(triangle, zero)
+  m : f32[3, 4] = where(hidden, low, zero))"),
+            "none 0");
+  EXPECT_EQ(added_band(ones + R"(
+  triangle : f32[3, 4] = band(ones) {lower = 1}
+  m : f32[3, 4] = mul(triangle, low))"),
+            "")
+      << "0 times infinity is no number";
+  EXPECT_EQ(added_band(ones + R"(
+  triangle : f32[3, 4] = band(ones) {lower = 2}
+  hidden : bool[3, 4] = cast(triangle) {to = "bool"}
+  again : bool[1, 3, 4] = reshape(hidden) {shape = [1, 3, 4]}
+  m : f32[1, 3, 4] = where(again, low, zero))"),
+            "none 1");
+  EXPECT_EQ(added_band(R"(
+  wide : f32[3, 4] = expand(one_row) {shape = [3, 4]}
+  triangle : f32[3, 4] = band(wide) {upper = 0}
+  m : f32[3, 4] = sub(triangle, high))"),
+            "")
+      << "numbers that come at run time";
+}
+
+TEST(ComputeMasks, PositionsCompared) {
+  const auto band = [](const std::string& condition) {
+    return added_band("  c : bool[3, 4] = " + condition + "\n  m : f32[3, 4] = where(c, zero, low)");
+  };
+  EXPECT_EQ(band("less_equal(columns, rows)"), "none 1");
+  EXPECT_EQ(band("less(columns, rows)"), "none 0");
+  EXPECT_EQ(band("greater_equal(columns, rows)"), "1 none");
+  EXPECT_EQ(band("greater(columns, rows)"), "2 none");
+  EXPECT_EQ(band("less_equal(rows, columns)"), "1 none");
+  EXPECT_EQ(band("greater(rows, columns)"), "none 0");
+  EXPECT_EQ(band("less(columns, odd)"), "") << "every other row";
+  EXPECT_EQ(added_band(R"(
+  a : bool[3, 4] = less_equal(columns, rows)
+  b : bool[3, 4] = greater_equal(columns, rows)
+  c : bool[3, 4] = and(a, b)
+  m : f32[3, 4] = where(c, zero, low))"),
+            "1 1");
+  EXPECT_EQ(added_band(R"(
+  a : bool[3, 4] = less_equal(columns, rows)
+  b : bool[3, 4] = not(a)
+  m : f32[3, 4] = where(b, low, zero))"),
+            "none 1");
+  EXPECT_EQ(added_band(R"(
+  a : bool[3, 4] = less_equal(columns, rows)
+  b : bool[3, 4] = less(columns, rows)
+  c : bool[3, 4] = xor(a, b)
+  m : f32[3, 4] = where(c, zero, low))"),
+            "")
+      << "of two bands";
+}
+
+TEST(ComputeMasks, MasksOf16Bits) {
+  EXPECT_EQ(added_band(R"(
+  a : bool[3, 4] = less_equal(columns, rows)
+  wide : f32[3, 4] = where(a, zero, low)
+  m : f16[3, 4] = cast(wide) {to = "f16"})",
+                       "f16"),
+            "none 1");
+}
+
 }  // namespace
 }  // namespace tw::transform

@@ -1,42 +1,17 @@
-// Constant masks that are functions of their indices (causal ones, windows of neighbours) are computed where they are
-// used: a select between scores and one number by a mask of bands becomes the operator band, and so does a sum with a
-// mask of zeros and a number so low that nothing else counts. No kernel reads the mask then, and which blocks of keys
-// it leaves nothing of is known when code is generated (te/online.h).
-#include <algorithm>
-#include <functional>
-#include <limits>
+// Masks that are functions of their indices (causal ones, windows of neighbours; rewrite/masks.h) are computed where
+// they are used: a select between scores and one number by a mask of bands becomes the operator band, and so does a sum
+// with a mask of zeros and a number so low that nothing else counts. No kernel reads the mask then, and which blocks of
+// keys it leaves nothing of is known when code is generated (te/online.h).
+#include <optional>
 
-#include "transform/constants.h"
 #include "transform/editor.h"
 #include "transform/passes.h"
+#include "transform/rewrite/masks.h"
 
 namespace tw::transform {
 namespace {
 
-// Where lower <= column - row <= upper.
-struct Band {
-  int64_t lower, upper;
-};
-
 constexpr double kLowest = -1e30;  // beside what is so low, sums of products of 16-bit floats are nothing
-
-// The band of a matrix of `rows` and `columns` in which elements are kept, and nowhere else; nothing where that is no
-// band, or all or nothing of the matrix.
-std::optional<Band> band_of(int64_t rows, int64_t columns, const std::function<bool(size_t element)>& is_kept) {
-  const auto at = [&](int64_t i, int64_t j) { return is_kept(static_cast<size_t>(i * columns + j)); };
-  // Each diagonal begins in the first column or the first row.
-  const auto begins = [&](int64_t d) { return at(std::max<int64_t>(0, -d), std::max<int64_t>(0, d)); };
-  int64_t lower = 1 - rows, upper = columns - 1;
-  while (lower <= upper && !begins(lower)) ++lower;
-  while (lower <= upper && !begins(upper)) --upper;
-  if (lower > upper || (lower == 1 - rows && upper == columns - 1)) return std::nullopt;
-  for (int64_t i = 0; i < rows; ++i) {
-    for (int64_t j = 0; j < columns; ++j) {
-      if (at(i, j) != (lower <= j - i && j - i <= upper)) return std::nullopt;
-    }
-  }
-  return Band{lower, upper};
-}
 
 // What a node keeps of a value, and what it leaves in place of the rest.
 struct Masked {
@@ -45,98 +20,86 @@ struct Masked {
   double fill;
 };
 
-// Whether `mask` is one constant matrix for all those of `x`, which has the shape of the result.
-bool is_matrix_of(const Editor& editor, ValueId mask, ValueId x, const Shape& shape) {
-  const graph::Value& value = editor.value(mask);
-  const Shape& m = value.type.shape;
-  return value.is_constant() && editor.shape(x) == shape && shape.size() >= 2 && m.size() >= 2 &&
-         std::equal(shape.end() - 2, shape.end(), m.end() - 2) && shape[shape.size() - 2] > 1 && shape.back() > 1 &&
-         num_elements(m) == shape[shape.size() - 2] * shape.back();
-}
-
-// where(mask, x, fill) and where(mask, fill, x).
-std::optional<Masked> masked_by_select(const Editor& editor, const Node& node) {
-  const Shape& shape = editor.shape(node.outputs[0]);
-  for (const size_t kept : {1, 2}) {
-    const std::optional<double> fill = splat_of(editor.value(node.inputs[3 - kept]));
-    if (!fill || !is_matrix_of(editor, node.inputs[0], node.inputs[kept], shape)) continue;
-    const std::span<const std::byte> mask = *editor.value(node.inputs[0]).constant;
-    const std::optional<Band> band = band_of(shape[shape.size() - 2], shape.back(), [&](size_t e) {
-      return (std::to_integer<int>(mask[e]) != 0) == (kept == 1);
-    });
-    if (band) return Masked{node.inputs[kept], *band, *fill};
-  }
-  return std::nullopt;
-}
-
-// A mask that is added: the constant that tells where it is 0, and the one number that it is elsewhere.
-struct AddedMask {
-  ValueId kept;
-  double low;
-  std::function<bool(size_t element)> is_zero;
+struct Matrix {
+  int64_t rows, columns;
 };
 
-std::optional<AddedMask> added_constant(const Editor& editor, ValueId mask) {
-  constexpr int64_t kMaxElements = int64_t{1} << 24;  // looked at as f64
-  const graph::Value& value = editor.value(mask);
-  if (value.type.elements() > kMaxElements) return std::nullopt;
-  std::vector<double> elements = elements_of(value).floats;
-  const double low = std::ranges::min(elements);
-  if (!std::ranges::all_of(elements, [&](double e) { return e == 0 || e == low; })) return std::nullopt;
-  return AddedMask{mask, low, [all = std::move(elements)](size_t e) { return all[e] == 0; }};
-}
+class MaskComputer {
+ public:
+  MaskComputer(const graph::Graph& graph, const TransformContext& context)
+      : sums_(context.precision != Precision::kStrict), editor_(graph, context.ops), masks_(editor_) {}
 
-// where(condition, 0, low) and where(condition, low, 0).
-std::optional<AddedMask> added_select(const Editor& editor, ValueId mask) {
-  const Node* select = editor.producer(mask, "where");
-  if (select == nullptr || !editor.value(select->inputs[0]).is_constant()) return std::nullopt;
-  for (const size_t kept : {1, 2}) {
-    const std::optional<double> zero = splat_of(editor.value(select->inputs[kept]));
-    const std::optional<double> low = splat_of(editor.value(select->inputs[3 - kept]));
-    if (zero != 0.0 || !low) continue;
-    const graph::Bytes condition = editor.value(select->inputs[0]).constant;
-    return AddedMask{select->inputs[0], *low, [condition, kept](size_t e) {
-                       return (std::to_integer<int>((*condition)[e]) != 0) == (kept == 1);
-                     }};
+  graph::Graph run() {
+    editor_.for_each_old([&](const Node& node) {
+      if (!editor_.type(node.outputs[0]).type.is_float()) return;
+      // Strictly, what is infinite or no number stays that under a sum.
+      const std::optional<Masked> masked = node.op == "where"          ? by_select(node)
+                                           : node.op == "add" && sums_ ? by_sum(node)
+                                                                       : std::nullopt;
+      if (masked) compute(node, *masked);
+    });
+    return editor_.finish();
   }
-  return std::nullopt;
-}
 
-// x + mask, of zeros and one number so low that x is nothing beside it.
-std::optional<Masked> masked_by_sum(const Editor& editor, const Node& node) {
-  const Shape& shape = editor.shape(node.outputs[0]);
-  for (const size_t k : {0, 1}) {
-    const ValueId added = node.inputs[k], x = node.inputs[1 - k];
-    const std::optional<AddedMask> mask =
-        is_matrix_of(editor, added, x, shape) ? added_constant(editor, added) : added_select(editor, added);
-    if (!mask || !(mask->low <= kLowest) || !is_matrix_of(editor, mask->kept, x, shape)) continue;
-    const std::optional<Band> band = band_of(shape[shape.size() - 2], shape.back(), mask->is_zero);
-    if (band) return Masked{x, *band, mask->low};
+ private:
+  // The matrices of `x`, where it has the shape of the result.
+  std::optional<Matrix> matrices(ValueId x, const Shape& shape) const {
+    if (editor_.shape(x) != shape || shape.size() < 2) return std::nullopt;
+    const Matrix matrix = {shape[shape.size() - 2], shape.back()};
+    return matrix.rows > 1 && matrix.columns > 1 ? std::optional(matrix) : std::nullopt;
   }
-  return std::nullopt;
-}
+
+  // Of a mask of two numbers, the one inside first: what `is_kept` of them says is inside.
+  template <typename IsKept>
+  std::optional<Mask> kept(ValueId id, const Matrix& matrix, const IsKept& is_kept) {
+    std::optional<Mask> mask = masks_.find(id, matrix.rows, matrix.columns);
+    if (!mask || mask->is_splat() || is_kept(mask->inside) == is_kept(mask->outside)) return std::nullopt;
+    return is_kept(mask->inside) ? mask : turned(*mask, matrix.rows, matrix.columns);
+  }
+
+  // where(mask, x, fill) and where(mask, fill, x).
+  std::optional<Masked> by_select(const Node& node) {
+    for (const size_t k : {1, 2}) {
+      const std::optional<Matrix> matrix = matrices(node.inputs[k], editor_.shape(node.outputs[0]));
+      if (!matrix) continue;
+      const std::optional<Mask> fill = masks_.find(node.inputs[3 - k], matrix->rows, matrix->columns);
+      if (!fill || !fill->is_splat()) continue;
+      const auto is_kept = [k](double condition) { return (condition != 0) == (k == 1); };
+      const std::optional<Mask> mask = kept(node.inputs[0], *matrix, is_kept);
+      if (mask) return Masked{node.inputs[k], mask->band, fill->inside};
+    }
+    return std::nullopt;
+  }
+
+  // x + mask, of zeros and one number so low that x is nothing beside it.
+  std::optional<Masked> by_sum(const Node& node) {
+    for (const size_t k : {0, 1}) {
+      const std::optional<Matrix> matrix = matrices(node.inputs[1 - k], editor_.shape(node.outputs[0]));
+      if (!matrix) continue;
+      const std::optional<Mask> mask = kept(node.inputs[k], *matrix, [](double added) { return added == 0; });
+      if (mask && mask->outside <= kLowest) return Masked{node.inputs[1 - k], mask->band, mask->outside};
+    }
+    return std::nullopt;
+  }
+
+  void compute(const Node& node, const Masked& masked) {
+    const Shape& shape = editor_.shape(node.outputs[0]);
+    graph::Attrs attrs = {{"fill", masked.fill}};
+    if (masked.band.lower > 1 - shape[shape.size() - 2]) attrs["lower"] = masked.band.lower;
+    if (masked.band.upper < shape.back() - 1) attrs["upper"] = masked.band.upper;
+    editor_.replace(node.outputs[0], editor_.emit(node, "band", {masked.x}, std::move(attrs)));
+  }
+
+  bool sums_;
+  Editor editor_;
+  Masks masks_;
+};
 
 }  // namespace
 
 // CPUs have not less to do for it: GPT-2 at 512 tokens is as fast with one thread, and no faster with two.
 graph::Graph compute_masks(const graph::Graph& graph, const TransformContext& context) {
-  if (context.target.kind != DeviceKind::kCuda) return graph;
-  Editor editor(graph, context.ops);
-  editor.for_each_old([&](const Node& node) {
-    if (!editor.type(node.outputs[0]).type.is_float()) return;
-    // Strictly, what is infinite or no number stays that under a sum.
-    const bool sums = node.op == "add" && context.precision != Precision::kStrict;
-    const std::optional<Masked> masked = node.op == "where" ? masked_by_select(editor, node)
-                                         : sums             ? masked_by_sum(editor, node)
-                                                            : std::nullopt;
-    if (!masked) return;
-    const Shape& shape = editor.shape(node.outputs[0]);
-    graph::Attrs attrs = {{"fill", masked->fill}};
-    if (masked->band.lower > 1 - shape[shape.size() - 2]) attrs["lower"] = masked->band.lower;
-    if (masked->band.upper < shape.back() - 1) attrs["upper"] = masked->band.upper;
-    editor.replace(node.outputs[0], editor.emit(node, "band", {masked->x}, std::move(attrs)));
-  });
-  return editor.finish();
+  return context.target.kind == DeviceKind::kCuda ? MaskComputer(graph, context).run() : graph;
 }
 
 }  // namespace tw::transform

@@ -42,8 +42,7 @@ class RowJoiner {
       if (node.outputs.size() != 1) return;
       if (node.op == "matmul") return multiply(node);
       const bool of_rows = node.op == "softmax" && is_last(node);
-      // A band asks for a row's number, which is another one among joined rows.
-      const bool of_points = is_pointwise(editor_.ops(), node) && node.op != "band" && !node.inputs.empty();
+      const bool of_points = is_pointwise(editor_.ops(), node) && !node.inputs.empty();
       if (of_rows || of_points) follow(node);
     });
     return editor_.finish();

@@ -1,8 +1,8 @@
 // (a x) y = a (x y): queries and keys that a model multiplies by a number each are operands as they are, and their
 // scores are multiplied instead, where they are in registers. Only where x was cut from a larger value, looked up,
-// repeated, or is a state that takes rows: what an operator computes it can multiply, too, without a kernel more.
-// Products of f16 are stored before they are multiplied, where no chain keeps them in registers: factors that keep them
-// in f16's range stay where they are.
+// repeated, is a state that takes rows, or comes from outside: what an operator computes it can multiply, too, without
+// a kernel more. Products of f16 are stored before they are multiplied, where no chain keeps them in registers: factors
+// that keep them in f16's range stay where they are.
 #include <cmath>
 #include <optional>
 
@@ -50,15 +50,18 @@ class Scaler {
     for (const size_t k : {0, 1}) {
       const ValueId x = node->inputs[k];
       const std::optional<double> factor = splat_of(editor_.value(node->inputs[1 - k]));
-      if (factor && editor_.type(x) == editor_.type(id) && was_cut(x)) return Scaled{x, id, *factor};
+      if (factor && editor_.type(x) == editor_.type(id) && is_only_moved(x)) return Scaled{x, id, *factor};
     }
     return std::nullopt;
   }
 
-  bool was_cut(ValueId x) const {
+  bool is_only_moved(ValueId x) const {
     const Node* node = editor_.producer(x);
-    while (node != nullptr && (turns(*node) || node->op == "cast")) node = editor_.producer(node->inputs[0]);
-    return node != nullptr && cuts(*node);
+    while (node != nullptr && (turns(*node) || node->op == "cast")) {
+      x = node->inputs[0];
+      node = editor_.producer(x);
+    }
+    return node != nullptr ? cuts(*node) : editor_.is_input(x);
   }
 
   void move_factors(const Node& node) {

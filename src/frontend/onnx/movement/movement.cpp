@@ -192,7 +192,7 @@ Outputs convert_trilu(NodeContext& c) {
   if (c.rank(0) < 2) throw UserError("the input must have rank 2 or more");
   const int64_t reach = c.shape(0)[c.rank(0) - 2] + c.shape(0)[c.rank(0) - 1];
   const int64_t k = std::clamp(c.has(1) ? c.const_int(1, "k") : 0, -reach, reach);
-  return {c.emit().op("trilu", {c.input(0)}, {{"upper", c.int_or("upper", 1)}, {"k", k}})};
+  return {c.emit().op("band", {c.input(0)}, {{c.int_or("upper", 1) != 0 ? "lower" : "upper", k}})};
 }
 
 // Crops or pads each listed axis around its middle to the wanted extent.

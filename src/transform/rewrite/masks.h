@@ -1,0 +1,45 @@
+// Masks as functions of their indices: causal ones, windows of neighbours, however a model computes them.
+#pragma once
+#include <cmath>
+#include <map>
+#include <optional>
+#include <tuple>
+
+#include "transform/editor.h"
+
+namespace tw::transform {
+
+/// The elements of a matrix where lower <= column - row <= upper.
+struct Band {
+  int64_t lower = 0, upper = 0;
+  friend bool operator==(const Band&, const Band&) = default;
+};
+
+/// A matrix that has one number in a band and one number elsewhere; the same number where the band is all of it.
+struct Mask {
+  Band band;
+  double inside = 0, outside = 0;
+  bool is_splat() const { return inside == outside || (std::isnan(inside) && std::isnan(outside)); }
+};
+
+/// What the values of a graph are as masks. What was found of a value holds as long as the value is not changed.
+class Masks {
+ public:
+  explicit Masks(const Editor& editor) : editor_(editor) {}
+  /// Of a value that is broadcast to matrices of `rows` x `columns`: a constant, or made of constants and indices by
+  /// element-wise operators, comparisons of positions, triangles of matrices. Nothing where it is no such mask, or is
+  /// not looked through.
+  std::optional<Mask> find(ValueId id, int64_t rows, int64_t columns);
+
+ private:
+  std::optional<Mask> look(ValueId id, int64_t rows, int64_t columns);
+  std::optional<Mask> computed(const Node& node, int64_t rows, int64_t columns);
+
+  const Editor& editor_;
+  std::map<std::tuple<ValueId, int64_t, int64_t>, std::optional<Mask>> found_;
+};
+
+/// The same mask with its numbers exchanged; nothing where what lies outside of the band is no band.
+std::optional<Mask> turned(const Mask& mask, int64_t rows, int64_t columns);
+
+}  // namespace tw::transform

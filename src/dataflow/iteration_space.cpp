@@ -83,7 +83,7 @@ class SpaceBuilder {
     }
     for (size_t c = 0; c < program_.computes.size(); ++c) mark_special(c);
     for (size_t c = program_.computes.size(); c-- > 0;) {
-      if (program_.is_output(program_.computes[c].name())) add(c, 'i');
+      if (leaves(program_.computes[c])) add(c, 'i');
     }
     for (size_t c = 0; c < program_.computes.size(); ++c) {
       if (!only_moves(program_.computes[c])) add(c, 'r');
@@ -94,6 +94,10 @@ class SpaceBuilder {
  private:
   SpaceAxis& axis(size_t compute, const std::string& name) {
     return axes_[static_cast<size_t>(classes_.of(compute, name))];
+  }
+
+  bool leaves(const te::Compute& c) const {
+    return std::ranges::any_of(c.outputs, [&](const te::Tensor& out) { return program_.is_output(out.name); });
   }
 
   // Whether a compute that needs the result of compute `c` has points along the class.

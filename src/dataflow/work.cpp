@@ -100,11 +100,11 @@ class FlopCounter {
   void add(size_t c) {
     const te::Compute& compute = program_.computes[c];
     const std::vector<te::Axis> axes = joined(compute.axes, compute.reduce_axes);
-    double share = 1;
+    double share = compute.is_reduction() ? share_of_elements(compute, axes) : 1;
     for (Expr body : compute.body) {
       if (const Expr term = te::summed_term(body); compute.is_reduction() && !term.same(body)) {
         if (!numbers_.reads(numbers_.of(c, body.arg(0)))) {
-          share = share_of(body.arg(0), axes);
+          share *= share_of(body.arg(0), axes);
           body = term;
         }
       }
@@ -116,6 +116,18 @@ class FlopCounter {
     for (const Expr& result : compute.combiner.result)
       visit(result, [&](const Expr& e) { combined += flop_of_node(e); });
     flop_ += combined * share * static_cast<double>(te::num_points(axes));
+  }
+
+  // The share of the terms of a sum of products that are no products with zeros between the elements of an operand: of
+  // a transposed convolution every stride-th one. Those with zeros around it count.
+  double share_of_elements(const te::Compute& sum, const std::vector<te::Axis>& axes) const {
+    Expr all;
+    const auto find = [&](const std::string& tensor) { return program_.find_compute(tensor); };
+    for (const Expr& condition : te::nonzero_conditions(sum, find)) {
+      const bool is_stride = condition.op() == Op::kEq && condition.arg(0).op() == Op::kFloorMod;
+      if (is_stride) all = all ? all && condition : condition;
+    }
+    return all ? share_of(all, axes) : 1;
   }
 
   // Operations on elements; those that compute where an element is are none.

@@ -16,7 +16,8 @@ namespace tw::dataflow {
 ///
 /// An operation counts once for each point of the axes that its operands depend on, and once where several computes of
 /// the program have it with the same operands: x - mean of a layer norm, which the variance and the result both need.
-/// Where a sum has a condition that no element decides, only the terms for which it holds count.
+/// Where a sum has a condition that no element decides, only the terms for which it holds count; and of a transposed
+/// convolution, whose definition reads zeros between its elements, only products with elements.
 double flop_of(const te::Program& program);
 
 /// Of each input, how many of its elements the program reads at most; each counts once. Slices and gathers read a part.

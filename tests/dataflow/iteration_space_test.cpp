@@ -95,9 +95,9 @@ TEST(IterationSpace, OfAStatisticOfProductsIsANormalization) {
   const te::Tensor sum = builder.reduce("sum", {8}, {10}, te::CombinerKind::kSum, [&](const auto& i, const auto& r) {
     return d({i[0], r[0]}) * gamma({r[0]});
   });
+  EXPECT_EQ(class_of(space_of(builder.finish("p", {sum}))), kContraction);  // a matrix times a vector
   const te::Tensor dx = builder.compute("dx", {8, 10}, [&](const auto& i) { return d(i) - sum({i[0]}); });
   EXPECT_EQ(class_of(space_of(builder.finish("p", {dx}))), kNormalization);
-  EXPECT_EQ(class_of(space_of(builder.finish("p", {sum}))), kContraction);  // a matrix times a vector
 }
 
 // y = x w + x of a square w, and x is computed before: the axes of the sum are those of y, not the summed ones.

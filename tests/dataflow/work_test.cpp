@@ -42,6 +42,12 @@ TEST(Work, OfAConvolutionOfStride2) {
   EXPECT_EQ(o.words_written, outputs);
 }
 
+// Each element meets each weight of its channel once; products with zeros between elements are none.
+TEST(Work, OfATransposedConvolution) {
+  const Operator o = operator_of("conv_transpose", {f32({2, 6, 9, 9}), f32({6, 4, 2, 2})}, {{"strides", Ints{2, 2}}});
+  EXPECT_EQ(o.flop, 2 * (2 * 6 * 81) * (4 * 2 * 2));
+}
+
 TEST(Work, OfATranspose) {
   const Operator o = operator_of("transpose", {f32({4, 5, 6})}, {{"perm", Ints{2, 0, 1}}});
   EXPECT_EQ(o.flop, 0);
@@ -58,8 +64,8 @@ TEST(Work, OfAViewIsNone) {
 }
 
 TEST(Work, ReadsOnlyWhatIsUsed) {
-  const Operator slice = operator_of("slice", {f32({10, 8})},
-                                     {{"starts", Ints{2}}, {"ends", Ints{6}}, {"axes", Ints{0}}, {"steps", Ints{2}}});
+  const Operator slice =
+      operator_of("slice", {f32({10, 8})}, {{"starts", Ints{2, 0}}, {"steps", Ints{2, 1}}, {"extents", Ints{2, 8}}});
   EXPECT_EQ(slice.words_read, 2 * 8);
   const Operator gather = operator_of("gather", {f32({1000, 8}), of_type(DataType::i64(), {5})});
   EXPECT_EQ(gather.words_read, 5 * 8 + 5);
@@ -119,7 +125,7 @@ TEST(Work, OfTheEncoderLayerOfThePaper) {
   };
   for (const Row& row : rows) {
     EXPECT_NEAR(row.o.flop / kGflop, row.gflop, 0.0005) << row.what;
-    EXPECT_NEAR(mega(row.o.words_read), row.read, 0.11) << row.what;  // the paper rounds a few of them otherwise
+    EXPECT_NEAR(mega(row.o.words_read), row.read, 0.01) << row.what;
     EXPECT_NEAR(mega(row.o.words_written), row.written, 0.01) << row.what;
   }
 }

@@ -24,10 +24,9 @@ std::string_view color_of(dataflow::OperatorClass operator_class) {
   return kColors[static_cast<size_t>(operator_class)];
 }
 
-std::string mega(double number) { return fmt::format("{:.4g} M", number / 1e6); }
-
 std::string node_text(size_t number, const dataflow::Operator& o) {
-  const std::string work = o.is_view ? "view" : fmt::format("{} flop, {:.3g} a word", mega(o.flop), o.flop_per_word());
+  const std::string work =
+      o.is_view ? "view" : fmt::format("{} flop, {} a word", number_text(o.flop), number_text(o.flop_per_word()));
   return fmt::format("  o{} [fillcolor={}, label={}];\n", number, quoted(std::string(color_of(o.operator_class))),
                      quoted(fmt::format("{} ({})\n{}", shortened(o.name, kLetters), o.op, work)));
 }
@@ -50,7 +49,8 @@ std::string analysis_dot(const Analysis& a) {
   for (const dataflow::Edge& e : a.flow.edges) {
     if (e.is_constant && e.type.elements() == 1) continue;
     const std::string from = end(e.from, e.value, "from"), to = end(e.to, e.value, "to");
-    out += fmt::format("  {} -> {} [label={}];\n", from, to, quoted(mega(static_cast<double>(e.type.elements()))));
+    out +=
+        fmt::format("  {} -> {} [label={}];\n", from, to, quoted(number_text(static_cast<double>(e.type.elements()))));
   }
   return out + "}\n";
 }

@@ -13,15 +13,6 @@ using artefact::Bound;
 using dataflow::Edge;
 using dataflow::Operator;
 
-// "1.23 M": three digits.
-std::string number_text(double number) {
-  constexpr std::string_view kUnits[] = {"", " k", " M", " G", " T", " P"};
-  size_t unit = 0;
-  for (; number >= 999.5 && unit + 1 < std::size(kUnits); ++unit) number /= 1000;
-  if (unit == 0) return fmt::format("{:.4g}", number);
-  return fmt::format("{:.{}f}{}", number, number < 9.995 ? 2 : number < 99.95 ? 1 : 0, kUnits[unit]);
-}
-
 std::string percent_text(double part, double all) { return all > 0 ? fmt::format("{:.2f} %", 100 * part / all) : "-"; }
 std::string known_percent(double percent) { return percent > 0 ? fmt::format("{:.1f} %", percent) : "-"; }
 std::string known_time(double us) { return us > 0 ? time_text(us * 1e-6) : "-"; }
@@ -125,6 +116,14 @@ void print_groups(const GlobalOptions& global, const Analysis& a, int top) {
 }
 
 }  // namespace
+
+std::string number_text(double number) {
+  constexpr std::string_view kUnits[] = {"", " k", " M", " G", " T", " P"};
+  size_t unit = 0;
+  for (; number >= 999.5 && unit + 1 < std::size(kUnits); ++unit) number /= 1000;
+  if (unit == 0) return fmt::format("{:.4g}", number);
+  return fmt::format("{:.{}f}{}", number, number < 9.995 ? 2 : number < 99.95 ? 1 : 0, kUnits[unit]);
+}
 
 void print_analysis(const GlobalOptions& global, const Analysis& a, const TextLimits& limits) {
   say(global, fmt::format("{}: {}, {}", a.model, count_text(std::ssize(a.flow.operators), "operator"),

@@ -17,6 +17,9 @@ struct Analysis {
   std::string parameters = {};  // where the machine's parameters come from
 };
 
+/// "768", "1.23 M": three digits, powers of 1000.
+std::string number_text(double number);
+
 struct TextLimits {
   int top = 0;  // rows of each table; 0: all
   bool edges = false;

@@ -42,12 +42,20 @@ int64_t words_read(const graph::GroupProgram& te, const Graph& body) {
   return all;
 }
 
+// Of a group: of its operators, as if each were alone.
+double flop_of(const Graph& graph, const Node& node, const graph::OpTable& ops) {
+  if (!node.is_group()) return dataflow::flop_of(graph::to_te(graph_of(graph, node), ops).program);
+  double flop = 0;
+  for (const Node& inner : node.body->nodes) flop += flop_of(*node.body, inner, ops);
+  return flop;
+}
+
 Operator operator_of(const Graph& graph, const Node& node, const graph::OpTable& ops) {
   const Graph body = node.is_group() ? *node.body : graph_of(graph, node);
   const graph::GroupProgram te = graph::to_te(body, ops);
   Operator out{node.name, node.op, space_of(te.program)};
   out.operator_class = class_of(out.space);
-  out.flop = flop_of(te.program);
+  out.flop = flop_of(graph, node, ops);
   out.is_view = is_view(te.program);
   if (out.is_view) return out;
   out.words_read = words_read(te, body);

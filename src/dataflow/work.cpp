@@ -92,7 +92,9 @@ class FlopCounter {
   explicit FlopCounter(const te::Program& program) : program_(program), numbers_(program) {}
 
   double run() {
-    for (size_t c = 0; c < program_.computes.size(); ++c) add(c);
+    for (size_t c = 0; c < program_.computes.size(); ++c) {
+      if (!is_read_on_demand(program_, program_.computes[c].name())) add(c);
+    }
     return flop_;
   }
 
@@ -148,6 +150,24 @@ class FlopCounter {
 }  // namespace
 
 double flop_of(const te::Program& program) { return FlopCounter(program).run(); }
+
+bool is_read_on_demand(const te::Program& program, const std::string& tensor) {
+  const auto reads = [&](const Expr& e) { return te::reads(e, tensor); };
+  bool on_demand = false, always = false;
+  for (const te::Compute& c : program.computes) {
+    for (const Expr& body : c.body) {
+      const Expr rest = rewrite(body, [&](const Expr& x) -> Expr {
+        if (x.op() != Op::kSelect || !reads(x.arg(1))) return {};
+        bool by_data = false;
+        visit(x.arg(0), [&](const Expr& y) { by_data = by_data || y.op() == Op::kLoad; });
+        return by_data ? x.arg(2) : Expr();
+      });
+      on_demand = on_demand || reads(body);
+      always = always || reads(rest);
+    }
+  }
+  return on_demand && !always;
+}
 
 std::map<std::string, int64_t> words_read(const te::Program& program) {
   ExprNumbers numbers(program);

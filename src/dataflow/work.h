@@ -18,7 +18,11 @@ namespace tw::dataflow {
 /// the program have it with the same operands: x - mean of a layer norm, which the variance and the result both need.
 /// Where a sum has a condition that no element decides, only the terms for which it holds count; and of a transposed
 /// convolution, whose definition reads zeros between its elements, only products with elements.
+/// What is only read where an element says so, the fallback of a Winograd convolution, does not count.
 double flop_of(const te::Program& program);
+
+/// Whether elements decide at run time if `tensor` is read: all loads of it are in branches that such selects pick.
+bool is_read_on_demand(const te::Program& program, const std::string& tensor);
 
 /// Of each input, how many of its elements the program reads at most; each counts once. Slices and gathers read a part.
 std::map<std::string, int64_t> words_read(const te::Program& program);

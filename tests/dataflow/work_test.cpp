@@ -84,6 +84,19 @@ TEST(Work, OfAValueThatIsSeveralOperandsIsReadOnce) {
   EXPECT_EQ(flow.edges.size(), 2u);
 }
 
+// Of y = x > 0 ? exp x : 2 x only the product, which no other tensor holds.
+TEST(Work, OfWhatElementsDecideIsNone) {
+  te::Builder builder;
+  const te::Tensor x = builder.placeholder("x", DataType::f32(), {8});
+  const te::Tensor exact = builder.compute("exact", {8}, [&](const auto& i) { return call("exp", {x(i)}); });
+  const te::Tensor y = builder.compute(
+      "y", {8}, [&](const auto& i) { return select(float_imm(0) < x(i), exact(i), x(i) * float_imm(2)); });
+  const te::Program program = builder.finish("p", {y});
+  EXPECT_TRUE(is_read_on_demand(program, "exact"));
+  EXPECT_FALSE(is_read_on_demand(program, "x"));
+  EXPECT_EQ(flop_of(program), 8);
+}
+
 TEST(Work, ChoicesAndSignsAreNoFlop) {
   for (const char* op : {"relu", "abs", "neg", "sign", "floor"}) EXPECT_EQ(operator_of(op, {f32({12})}).flop, 0) << op;
   EXPECT_EQ(operator_of("less", {f32({12}), f32({12})}).flop, 0);

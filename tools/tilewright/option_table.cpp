@@ -266,7 +266,7 @@ constexpr Option<VerbOptions> kVerbs[] = {
                                .example = "dataflow.dot",
                                .verbs = "analyze",
                                .group = "Output",
-                               .help = "Write the graph for Graphviz: operators colored by class with their flop per "
+                               .help = "Write the graph for Graphviz: operators coloured by class with their flop per "
                                        "word, edges with their words"}),
     option<&VerbOptions::why>(
         {.name = "why",

@@ -76,7 +76,7 @@ void print_operators(const GlobalOptions& global, const Analysis& a, int top) {
                     dataflow::name_of(o.operator_class), number_text(o.flop),
                     number_text(static_cast<double>(o.words_read)), number_text(static_cast<double>(o.words_written)),
                     o.words() > 0 ? number_text(o.flop_per_word()) : "-",
-                    o.is_view ? "view: nothing is moved" : dataflow::to_string(o.space)));
+                    o.is_view ? "view: nothing is moved" : shortened(dataflow::to_string(o.space), 60)));
   }
 }
 

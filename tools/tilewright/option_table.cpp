@@ -244,18 +244,10 @@ constexpr Option<VerbOptions> kVerbs[] = {
                                .min = 1,
                                .unset = "all",
                                .example = "5",
-                               .verbs = "explain",
+                               .verbs = "explain analyze",
                                .group = "Output",
-                               .help = "Show only the slowest N groups"}),
-    option<&VerbOptions::top>({.name = "top",
-                               .min = 1,
-                               .unset = "all",
-                               .example = "20",
-                               .verbs = "analyze",
-                               .group = "Output",
-                               .help =
-                                   "Print only the N operators with most flop, the N edges with most words and the N "
-                                   "slowest groups. JSON has all of them"}),
+                               .help = "Show only the slowest N groups; in the tables of analyze also only the N "
+                                       "operators with most flop and the N edges with most words"}),
     option<&VerbOptions::edges>({.name = "edges",
                                  .verbs = "analyze",
                                  .group = "Output",
@@ -274,14 +266,11 @@ constexpr Option<VerbOptions> kVerbs[] = {
          .group = "Output",
          .help = "Also show why operators were fused or kept apart, and why each value has its layout"}),
     option<&VerbOptions::no_run>({.name = "no-run",
-                                  .verbs = "explain report",
+                                  .verbs = "explain analyze report",
                                   .group = "Measuring",
-                                  .help = "Do not run the model; show the times of the plan only. Needs no GPU"}),
-    option<&VerbOptions::no_run>({.name = "no-run",
-                                  .verbs = "analyze",
-                                  .group = "Measuring",
-                                  .help = "Do not run the model. An ONNX model is counted only, not compiled; of an "
-                                          "artefact the times of the plan are used"}),
+                                  .help =
+                                      "Do not run the model; show the times of the plan only. Needs no GPU. analyze "
+                                      "does not compile an ONNX model either: it counts"}),
     option<&VerbOptions::section>({.name = "section",
                                    .unset = "none",
                                    .example = "plan",

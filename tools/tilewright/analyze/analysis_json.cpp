@@ -91,7 +91,7 @@ ordered_json analysis_json(const Analysis& a) {
   if (!a.groups) return json;
   constexpr std::string_view kOrigins[] = {"unknown", "run", "compilation", "prediction"};
   json["level"] = a.level;
-  json["threads"] = a.threads;
+  json["threads"] = a.threads > 0 ? ordered_json(a.threads) : ordered_json(nullptr);
   json["parameters"] = a.parameters;
   json["dram_bytes_per_ns"] = known(a.groups->dram_per_ns);
   json["times_from"] = kOrigins[static_cast<size_t>(a.groups->origin)];

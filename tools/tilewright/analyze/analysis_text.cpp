@@ -102,8 +102,9 @@ void print_groups(const GlobalOptions& global, const Analysis& a, int top) {
   const std::vector<size_t> rows = top_rows(groups, top, [](const AnalyzedGroup& g) { return g.us; });
   constexpr std::string_view kRow = "  {:<40} {:<13} {:>9} {:>9} {:>9} {:>9} {:>9}  {}";
   say(global, "\n" + heading("group", rows.size(), groups.size(), "the slowest"));
-  say(global, fmt::format("  code for {} on {}; times {}; machine parameters: {}; DRAM delivers {}", a.level,
-                          count_text(a.threads, "thread"), origin_text(a.groups->origin), a.parameters,
+  say(global, fmt::format("  code for {}{}; times {}; machine parameters: {}; DRAM delivers {}", a.level,
+                          a.threads > 0 ? " on " + count_text(a.threads, "thread") : "", origin_text(a.groups->origin),
+                          a.parameters,
                           a.groups->dram_per_ns > 0 ? fmt::format("{:.1f} GB/s", a.groups->dram_per_ns)
                                                     : "an unknown number of bytes"));
   say(global, fmt::format(fmt::runtime(kRow), "name", "class", "flop", "time", "Q", "MUE", "of peak", "bound by"));

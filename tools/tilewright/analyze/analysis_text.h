@@ -13,8 +13,8 @@ struct Analysis {
   dataflow::Dataflow flow;
   std::optional<artefact::AnalyzedGroups> groups = {};  // nothing where only the model was counted
   std::string level = {};                               // of the code
-  int threads = 0;
-  std::string parameters = {};  // where the machine's parameters come from
+  int threads = 0;                                      // that run it; of a GPU 0
+  std::string parameters = {};                          // where the machine's parameters come from
 };
 
 /// "768", "1.23 M": three digits, powers of 1000.

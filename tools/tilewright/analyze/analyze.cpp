@@ -35,7 +35,7 @@ Analysis analyze_code(const GlobalOptions& global, const VerbOptions& options) {
           artefact::analyze_operators(graph),
           artefact::analyze_groups(model.artefact, run, target),
           run.level,
-          run.threads,
+          target.info.kind == DeviceKind::kCuda ? 0 : run.threads,
           target.info.parameters_from};
 }
 

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "artefact/artefact_graph.h"
+#include "dataflow/dataflow.h"
 #include "driver/code/group_code.h"
 #include "ops/list.h"
 #include "runtime/format/container.h"
@@ -175,12 +176,13 @@ double peak_for(const graph::Graph& graph, const graph::Node& node, const Target
 }
 
 // The group's inputs but for constants, and whatever is computed inside.
-void name_values(const graph::Graph& graph, const graph::Node& node, GroupReport& report) {
+void name_values(const graph::Graph& graph, const graph::Node& node, const graph::OpTable& ops, GroupReport& report) {
   for (const graph::ValueId in : node.inputs) {
     if (in != graph::kAbsent && !graph.value(in).is_constant()) report.reads.push_back(graph.value(in).name);
   }
+  for (const dataflow::Operator& o : dataflow::analyze(*node.body, ops).operators)
+    report.operators.push_back({o.name, o.op, o.operator_class, o.flop_per_word()});
   for (const graph::Node& inner : node.body->nodes) {
-    report.operators.push_back({inner.name, inner.op});
     for (const graph::ValueId out : inner.outputs) report.computes.push_back(node.body->value(out).name);
   }
 }
@@ -228,7 +230,7 @@ EntryReport explain_entry(const std::vector<uint8_t>& artefact, const Explained&
     const graph::Node& node = read.graph.nodes[g];
     GroupReport report;
     report.plan = read.plan.groups.at(g);
-    name_values(read.graph, node, report);
+    name_values(read.graph, node, all_operators, report);
     report.makes_room = transform::makes_room(node);
     const std::map<std::string, std::string> nodes = report.plan.other_candidates.empty()
                                                          ? std::map<std::string, std::string>()

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "artefact/session.h"
+#include "dataflow/iteration_space.h"
 #include "plan/plan.h"
 #include "targets/registry.h"
 
@@ -14,6 +15,8 @@ namespace tw::artefact {
 /// A node of the model inside a group.
 struct OperatorReport {
   std::string name, op;
+  dataflow::OperatorClass operator_class = dataflow::OperatorClass::kElementwise;
+  double flop_per_word = 0;  // dataflow/work.h says what counts
 };
 
 struct GroupReport {

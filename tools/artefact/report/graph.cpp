@@ -110,8 +110,8 @@ class Builder {
     const int to = f.to < 0 ? node_of_caller(f.value, outputs_) : node_of(f.to);
     const bool is_first = f.from < 0 || drawn_[static_cast<size_t>(f.from)] == static_cast<size_t>(f.from);
     if (is_first && named_.insert({from, f.value}).second)
-      out_.nodes[static_cast<size_t>(from)].values.push_back(
-          fmt::format("{} {}, {} words", type_text(f.type), layout_text(f.layout, f.type.shape), f.type.elements()));
+      out_.nodes[static_cast<size_t>(from)].values.push_back(fmt::format(
+          "{} {}, {}", type_text(f.type), layout_text(f.layout, f.type.shape), count_text(f.type.elements(), "word")));
     if (to >= 0 && from < to) out_.edges.try_emplace({from, to}, layout_class(f));
   }
 

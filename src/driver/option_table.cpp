@@ -8,9 +8,9 @@
 namespace tw::driver {
 namespace {
 
-constexpr std::string_view kCompiling = "compile run bench verify explain report advise";
+constexpr std::string_view kCompiling = "compile run bench verify explain analyze report advise";
 constexpr std::string_view kCompilingOnce =
-    "compile run bench verify explain report";  // one model, all of its decisions
+    "compile run bench verify explain analyze report";  // one model, all of its decisions
 
 void set_dtype(const OptionRow& row, const OptionText& text, CompileOptions& options) {
   parse_choice(row, text);
@@ -229,7 +229,7 @@ constexpr Option<CompileOptions> kOptions[] = {
          .unset = "tilewright/tuning.db in the user's state folder",
          .example = "tuning.db",
          .variable = "TILEWRIGHT_DB",
-         .verbs = "compile run bench verify explain report advise db",
+         .verbs = "compile run bench verify explain analyze report advise db",
          .group = "Measuring",
          .key = OptionKey::kPart,
          .help = "Tuning database"}),

@@ -175,6 +175,18 @@ TEST(Report, TheSummarySaysWhyTheSlowestGroupIsSlowAndWhatWasTried) {
   EXPECT_NE(page.find("1 group without a time: not run, not measured, and no model predicts it."), std::string::npos);
 }
 
+TEST(Report, TheGraphHasClassesFlopAndWords) {
+  Report r = chain(1, "conv");
+  r.explained.groups[0].operators = {{"c", "conv", dataflow::OperatorClass::kContraction, 137.4},
+                                     {"s", "softmax", dataflow::OperatorClass::kNormalization, 2.05},
+                                     {"t", "transpose"}};
+  const std::string html = to_html(r);
+  const std::string graph = html.substr(html.find("id=\"graph\""));
+  for (const char* fact :
+       {"class=\"tile f0\"", "class=\"tile f3\"", "class=\"tile f7\"", ">137<", ">2.05<", ", 3584 words"})
+    EXPECT_NE(graph.find(fact), std::string::npos) << fact;
+}
+
 TEST(Report, ABusyMachineIsNamedBesideTheLatency) {
   Report r = chain(1, "Conv");
   EXPECT_EQ(to_html(r).find("other programs disturbed"), std::string::npos);

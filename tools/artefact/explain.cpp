@@ -5,6 +5,7 @@
 #include <set>
 
 #include "artefact/artefact_graph.h"
+#include "dataflow/dataflow.h"
 #include "driver/code/group_code.h"
 #include "ops/list.h"
 #include "runtime/format/container.h"
@@ -144,15 +145,25 @@ std::vector<StepBytes> bytes_of_steps(const format::Entry& entry) {
   return steps;
 }
 
+// Bytes a nanosecond of all threads together.
+double bandwidth_of(const MemoryLevel& level, int threads) {
+  const double all = level.read_per_ns * threads;
+  return level.shared && level.all_per_ns > 0 ? std::min(all, level.all_per_ns) : all;
+}
+
 // Bytes a nanosecond of the nearest level that holds `bytes`, by all threads together.
 double bandwidth_for(int64_t bytes, const TargetInfo& info, int threads) {
   if (!info.device.levels.empty()) return device_bandwidth(bytes, info);
   for (const MemoryLevel& level : info.levels) {
     if (level.capacity_bytes * (level.shared ? 1 : threads) < bytes && &level != &info.levels.back()) continue;
-    const double all = level.read_per_ns * threads;
-    return level.shared && level.all_per_ns > 0 ? std::min(all, level.all_per_ns) : all;
+    return bandwidth_of(level, threads);
   }
   return 0;
+}
+
+// Q / (t * B_peak) in percent; 0 where the time or the bandwidth is not known.
+double mue_of(int64_t bound_bytes, double ns, double bytes_per_ns) {
+  return ns > 0 && bytes_per_ns > 0 ? 100 * static_cast<double>(bound_bytes) / (ns * bytes_per_ns) : 0;
 }
 
 // Operations a nanosecond of the fastest instructions on factors of the type of the group's first input.
@@ -165,12 +176,13 @@ double peak_for(const graph::Graph& graph, const graph::Node& node, const Target
 }
 
 // The group's inputs but for constants, and whatever is computed inside.
-void name_values(const graph::Graph& graph, const graph::Node& node, GroupReport& report) {
+void name_values(const graph::Graph& graph, const graph::Node& node, const graph::OpTable& ops, GroupReport& report) {
   for (const graph::ValueId in : node.inputs) {
     if (in != graph::kAbsent && !graph.value(in).is_constant()) report.reads.push_back(graph.value(in).name);
   }
+  for (const dataflow::Operator& o : dataflow::analyze(*node.body, ops).operators)
+    report.operators.push_back({o.name, o.op, o.operator_class, o.flop_per_word()});
   for (const graph::Node& inner : node.body->nodes) {
-    report.operators.push_back({inner.name, inner.op});
     for (const graph::ValueId out : inner.outputs) report.computes.push_back(node.body->value(out).name);
   }
 }
@@ -195,6 +207,11 @@ std::vector<Flow> flows_of(const graph::Graph& graph) {
 
 }  // namespace
 
+double dram_bandwidth(const TargetInfo& info, int threads) {
+  if (!info.device.levels.empty()) return info.device.levels.back().read_per_ns;
+  return info.levels.empty() ? 0 : bandwidth_of(info.levels.back(), threads);
+}
+
 double best_known_us(const GroupReport& report) {
   if (report.run_us > 0) return report.run_us;
   return report.plan.microseconds > 0 ? report.plan.microseconds : report.plan.predicted_us;
@@ -213,7 +230,7 @@ EntryReport explain_entry(const std::vector<uint8_t>& artefact, const Explained&
     const graph::Node& node = read.graph.nodes[g];
     GroupReport report;
     report.plan = read.plan.groups.at(g);
-    name_values(read.graph, node, report);
+    name_values(read.graph, node, all_operators, report);
     report.makes_room = transform::makes_room(node);
     const std::map<std::string, std::string> nodes = report.plan.other_candidates.empty()
                                                          ? std::map<std::string, std::string>()
@@ -238,10 +255,10 @@ EntryReport explain_entry(const std::vector<uint8_t>& artefact, const Explained&
       for (const auto& [id, reading] : read_by_it) report.moved_bytes -= reading.whole - reading.touched;
     }
     const double ns = best_known_us(report) * 1000;
-    const double bandwidth = bandwidth_for(report.bound_bytes, target.info, run.threads);
-    if (ns > 0 && bandwidth > 0) report.mue = 100 * static_cast<double>(report.bound_bytes) / (ns * bandwidth);
-    const double peak = peak_for(read.graph, node, target.info, run.threads);
-    if (ns > 0 && peak > 0) report.peak_share = 100 * report.flop / (ns * peak);
+    report.mue = mue_of(report.bound_bytes, ns, bandwidth_for(report.bound_bytes, target.info, run.threads));
+    report.dram_mue = mue_of(report.bound_bytes, ns, dram_bandwidth(target.info, run.threads));
+    report.peak_per_ns = peak_for(read.graph, node, target.info, run.threads);
+    if (ns > 0 && report.peak_per_ns > 0) report.peak_share = 100 * report.flop / (ns * report.peak_per_ns);
     out.groups.push_back(std::move(report));
   }
   out.flows = flows_of(read.graph);

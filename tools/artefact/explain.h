@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "artefact/session.h"
+#include "dataflow/iteration_space.h"
 #include "plan/plan.h"
 #include "targets/registry.h"
 
@@ -14,6 +15,8 @@ namespace tw::artefact {
 /// A node of the model inside a group.
 struct OperatorReport {
   std::string name, op;
+  dataflow::OperatorClass operator_class = dataflow::OperatorClass::kElementwise;
+  double flop_per_word = 0;  // dataflow/work.h says what counts
 };
 
 struct GroupReport {
@@ -26,7 +29,9 @@ struct GroupReport {
   /// Q over what peak bandwidth moves in the time, in percent: Q / (t * B_peak) * 100, B_peak of the nearest memory
   /// level that holds Q. Source: Ivanov et al., Data Movement Is All You Need, section IV. 0 without a time.
   double mue = 0;
-  double peak_share = 0;  // flop over what the FMA peak of the threads does in the time, in percent
+  double dram_mue = 0;     // the same with the bandwidth of DRAM as B_peak, which is how the source has it
+  double peak_per_ns = 0;  // flop that the threads do at best on the type of its first input; 0: not known
+  double peak_share = 0;   // flop over what the FMA peak of the threads does in the time, in percent
   std::vector<OperatorReport> operators = {};
   std::vector<std::string> reads = {};     // names of its inputs, constants aside
   bool makes_room = false;                 // it writes zeros behind channels for a contraction
@@ -55,6 +60,9 @@ struct EntryReport {
   std::vector<ValueReport> values;
   std::vector<Flow> flows;
 };
+
+/// Peak bandwidth of DRAM as all threads, or a whole GPU, reach it, in bytes a ns; 0 where it is not known.
+double dram_bandwidth(const TargetInfo& info, int threads);
 
 /// Time of the group in us: of the profiled run, else as measured when it was compiled, else as predicted; 0: unknown.
 double best_known_us(const GroupReport& report);

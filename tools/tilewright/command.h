@@ -48,6 +48,7 @@ void add_bench(Application& application);
 void add_verify(Application& application);
 void add_inspect(Application& application);
 void add_explain(Application& application);
+void add_analyze(Application& application);
 void add_report(Application& application);
 void add_refit(Application& application);
 void add_advise(Application& application);

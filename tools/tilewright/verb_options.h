@@ -37,6 +37,10 @@ struct VerbOptions {
   bool no_run = false;
   bool why = false;
 
+  // analyze
+  bool edges = false;
+  std::string dot;  // file to write
+
   // bench, report
   std::string trace_out;
 

@@ -28,6 +28,7 @@ void add_verbs(Application& application) {
   add_verify(application);
   add_inspect(application);
   add_explain(application);
+  add_analyze(application);
   add_report(application);
   add_refit(application);
   add_advise(application);

@@ -5,6 +5,7 @@
 #include <type_traits>
 
 #include "core/target_features.h"
+#include "dataflow/work.h"
 #include "schedule/match/contraction.h"
 #include "support/error.h"
 #include "te/join_outputs.h"
@@ -282,34 +283,11 @@ GroupTe te_like(const GroupTe& te, const graph::Node& other, const graph::Node& 
   return out;
 }
 
-namespace {
-
-// Whether data decides at run time if elements of `tensor` are read: all loads are in branches of such selects.
-bool is_read_on_demand(const te::Program& program, const std::string& tensor) {
-  const auto reads = [&](const Expr& e) { return te::reads(e, tensor); };
-  bool on_demand = false, always = false;
-  for (const te::Compute& c : program.computes) {
-    for (const Expr& body : c.body) {
-      const Expr rest = rewrite(body, [&](const Expr& x) -> Expr {
-        if (x.op() != Op::kSelect || !reads(x.arg(1))) return {};
-        bool by_data = false;
-        visit(x.arg(0), [&](const Expr& y) { by_data = by_data || y.op() == Op::kLoad; });
-        return by_data ? x.arg(2) : Expr();
-      });
-      on_demand = on_demand || reads(body);
-      always = always || reads(rest);
-    }
-  }
-  return on_demand && !always;
-}
-
-}  // namespace
-
 double contraction_flop(const te::Program& program) {
   double flop = 0;
   for (const te::Compute& c : program.computes) {
     const Result<schedule::Contraction> match = schedule::match_contraction(c);
-    if (match.ok() && !is_read_on_demand(program, c.name())) flop += 2 * schedule::count_products(*match);
+    if (match.ok() && !dataflow::is_read_on_demand(program, c.name())) flop += 2 * schedule::count_products(*match);
   }
   return flop;
 }

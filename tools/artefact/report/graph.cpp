@@ -110,8 +110,8 @@ class Builder {
     const int to = f.to < 0 ? node_of_caller(f.value, outputs_) : node_of(f.to);
     const bool is_first = f.from < 0 || drawn_[static_cast<size_t>(f.from)] == static_cast<size_t>(f.from);
     if (is_first && named_.insert({from, f.value}).second)
-      out_.nodes[static_cast<size_t>(from)].values.push_back(
-          fmt::format("{} {}", type_text(f.type), layout_text(f.layout, f.type.shape)));
+      out_.nodes[static_cast<size_t>(from)].values.push_back(fmt::format(
+          "{} {}, {}", type_text(f.type), layout_text(f.layout, f.type.shape), count_text(f.type.elements(), "word")));
     if (to >= 0 && from < to) out_.edges.try_emplace({from, to}, layout_class(f));
   }
 
@@ -129,6 +129,20 @@ double height_of(const EntryReport& entry, const Node& node) {
   return 26 + kLine * static_cast<double>(std::min(operators, kMostOperators + 1));
 }
 
+// The colour of the family that computes most groups of the class.
+std::string_view class_of(const OperatorReport& o) {
+  constexpr std::string_view kFamilies[] = {"contraction", "rows", "generic"};
+  return kFamilies[static_cast<size_t>(o.operator_class)];
+}
+
+void draw_operator(Svg& svg, const OperatorReport& o, const PlacedBox& box, double y) {
+  constexpr double kMark = 8;
+  svg.rect(box.x + 6, y - kMark, kMark, kMark, "tile " + family_class(class_of(o)));
+  svg.text(box.x + 18, y, shortened(fmt::format("{} ({})", o.name, o.op), 29), "op");
+  if (o.flop_per_word > 0)
+    svg.text(box.x + box.width - 5, y, fmt::format("{:.3g}", o.flop_per_word), "tick", Anchor::kEnd);
+}
+
 void draw_group(Svg& svg, const Report& report, const Node& node, const PlacedBox& box) {
   const GroupReport& g = report.explained.groups[static_cast<size_t>(node.group)];
   svg.open_group(node.group, title_of(report, g)).rect(box.x, box.y, box.width, box.height, "node");
@@ -143,7 +157,7 @@ void draw_group(Svg& svg, const Report& report, const Node& node, const PlacedBo
       svg.text(box.x + 8, y, fmt::format("{} more operators", g.operators.size() - i), "tick");
       break;
     }
-    svg.text(box.x + 8, y, shortened(fmt::format("{} ({})", g.operators[i].name, g.operators[i].op), 36), "op");
+    draw_operator(svg, g.operators[i], box, y);
   }
   svg.close();
 }
@@ -239,8 +253,11 @@ std::string graph_section(const Report& report) {
     body += fmt::format("<p class=\"note\">{} more groups are not drawn.</p>\n", picture.left_out);
   return section(
       "graph", "Graph before and after fusion",
-      "A box is a group: one kernel, or a few. Inside stand the operators that it was before, in their order. "
-      "Behind a box stands what leaves it, with its layout; a thick line is a value that is not stored row by "
+      "A box is a group: one kernel, or a few. Inside stand the operators that it was before, in their order, with the "
+      "colour of their class (contraction, normalization or element-wise, in the colours of the families contraction, "
+      "rows and generic) and their flop for each word that they read or write. "
+      "Behind a box stands what leaves it, with its layout and its words (elements); a thick line is a value that is "
+      "not stored row by "
       "row.",
       body + edges_table(report));
 }

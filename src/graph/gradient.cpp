@@ -9,7 +9,15 @@ namespace tw::graph {
 
 TensorType Term::type() const { return builder_->value(id_).type; }
 
-Term Term::number(double value) const { return builder_->constant({{element(), {}}, {value}, {}}); }
+Term Term::number(double value) const {
+  RefTensor one = RefTensor::zeros({element(), {}});
+  if (one.is_float()) {
+    one.floats[0] = value;
+  } else {
+    one.ints[0] = static_cast<int64_t>(value);
+  }
+  return builder_->constant(one);
+}
 
 Terms GradientBuilder::emit(std::string_view op, const Terms& inputs, Attrs attrs) {
   Node node{.op = std::string(op), .name = name_ + ".grad", .attrs = std::move(attrs)};

@@ -13,8 +13,8 @@ Term turned(const Term& x) {
 }
 
 Term as_matrix(const Term& x) {
-  const int64_t columns = x.shape().back();
-  return reshape(x, {num_elements(Shape(x.shape().begin(), x.shape().end() - 1)), columns});
+  const Shape shape = x.shape();
+  return reshape(x, {num_elements(Shape(shape.begin(), shape.end() - 1)), shape.back()});
 }
 
 int64_t batches(const Shape& shape) { return num_elements(Shape(shape.begin(), shape.end() - 2)); }

@@ -33,7 +33,7 @@ Term GradientBuilder::integers(const std::vector<int64_t>& elements) {
   return constant({{DataType::i64(), {std::ssize(elements)}}, {}, elements});
 }
 
-Term GradientBuilder::filled(double number, const TensorType& type) {
+Term GradientBuilder::filled(double number, TensorType type) {
   return expand(constant({{type.type, {}}, {number}, {}}), type.shape);
 }
 

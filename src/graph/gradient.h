@@ -48,7 +48,7 @@ class GradientBuilder {
   /// Constant i64 numbers, of one dimension.
   Term integers(const std::vector<int64_t>& elements);
   /// `number` everywhere, without a constant of that size.
-  Term filled(double number, const TensorType& type);
+  Term filled(double number, TensorType type);
 
  private:
   Graph& graph_;

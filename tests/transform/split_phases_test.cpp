@@ -180,7 +180,8 @@ TEST(SplitPhases, ReadTwiceIsCutAtOnce) {
   EXPECT_EQ(count_nodes(after, "slice"), 1);
 }
 
-TEST(SplitPhases, WeightsThatAreNoConstantStay) {
+// Weights that come at run time are moved into the filters' order, by a copy of the weights alone.
+TEST(SplitPhases, WeightsThatAreNoConstantAreMoved) {
   const Graph g = testing::run_pass(testing::parse(R"(graph g {
   input x : f64[1, 1, 3]
   input w : f64[1, 1, 3]
@@ -188,7 +189,11 @@ TEST(SplitPhases, WeightsThatAreNoConstantStay) {
   output y
 })"),
                                     "split-phases");
-  EXPECT_EQ(count_nodes(g, "conv_transpose"), 1);
+  EXPECT_EQ(count_nodes(g, "conv_transpose"), 0);
+  EXPECT_EQ(count_nodes(g, "conv_phases"), 1);
+  for (const Node& node : g.nodes) {
+    if (node.op == "gather") EXPECT_EQ(g.value(node.outputs[0]).type.elements(), 4);  // two phases of at most two
+  }
 }
 
 }  // namespace

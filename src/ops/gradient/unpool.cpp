@@ -33,33 +33,53 @@ Types infer(const OpCall& call) {
   return {{x.type, joined(Shape{x.shape[0], x.shape[1]}, pooling(call).in)}};
 }
 
+// Along an axis with a stride the sum has whole strides, from the first element of the padding on: so that what divides
+// by the stride is an axis that can be cut in two (te/split_axes.h). `shift` elements of it come before y's first.
+struct SumAxis {
+  int64_t extent, shift;
+};
+SumAxis sum_axis(const Window& w, size_t d) {
+  const int64_t stride = w.strides[d], pad = w.pad_begin[d];
+  return stride == 1 ? SumAxis{w.in[d], 0} : SumAxis{ceil_div(w.in[d] + pad, stride) * stride, pad};
+}
+
+// The sum for index i of its axes, window r back.
+Expr te_element(const OpCall& call, const Window& w, const Tensors& inputs, const Exprs& i, const Exprs& r) {
+  const Shape strides = row_major_strides(joined(Shape{inputs[0].shape[0], inputs[0].shape[1]}, w.in));
+  Exprs at{i[0], i[1]}, exist;
+  Expr flat = i[0] * Expr(strides[0]) + i[1] * Expr(strides[1]);
+  for (size_t d = 0; d < w.rank(); ++d) {
+    const SumAxis axis = sum_axis(w, d);
+    const bool strided = w.strides[d] > 1;
+    const Expr stride(w.strides[d]), p = i[2 + d] + Expr(w.pad_begin[d] - axis.shift);
+    at.push_back((strided ? floor_div(p, stride) : p) - r[d]);
+    const Expr offset = r[d] * stride + (strided ? floor_mod(p, stride) : Expr(0));  // within the window
+    exist.push_back(Expr(0) <= at.back() && at.back() < Expr(w.out[d]));
+    if (w.dilated_kernel(d) % w.strides[d] != 0) exist.push_back(offset < Expr(w.dilated_kernel(d)));
+    if (w.dilations[d] > 1) exist.push_back(floor_mod(offset, Expr(w.dilations[d])) == Expr(0));
+    flat = flat + (i[2 + d] - Expr(axis.shift)) * Expr(strides[2 + d]);
+  }
+  const Expr value = read(inputs[0], at), zero = imm(value.type(), 0);
+  return select(all_of(exist), call.has(1) ? select(inputs[1](at) == flat, value, zero) : value, zero);
+}
+
 Tensors te_unpool(const OpCall& call, te::Builder& builder, const Tensors& inputs) {
   const Window w = pooling(call);
   const TensorType y = infer(call)[0];
-  const Shape strides = row_major_strides(y.shape);
-  Shape windows;
-  for (size_t d = 0; d < w.rank(); ++d) windows.push_back(ceil_div(w.dilated_kernel(d), w.strides[d]));
-  const DataType math = math_type(y.type);
-  const auto element = [&](const Exprs& i, const Exprs& r) {
-    Exprs at{i[0], i[1]}, exist, read_p;
-    Expr flat = i[0] * Expr(strides[0]) + i[1] * Expr(strides[1]);
-    for (size_t d = 0; d < w.rank(); ++d) {
-      const Expr p = i[2 + d] + Expr(w.pad_begin[d]), stride(w.strides[d]);
-      const Expr o = floor_div(p, stride) - r[d];
-      const Expr offset = p - o * stride;  // within the window
-      at.push_back(o);
-      exist.push_back(Expr(0) <= o && o < Expr(w.out[d]));
-      exist.push_back(offset < Expr(w.dilated_kernel(d)));
-      if (w.dilations[d] > 1) exist.push_back(floor_mod(offset, Expr(w.dilations[d])) == Expr(0));
-      flat = flat + i[2 + d] * Expr(strides[2 + d]);
-    }
-    const Expr zero = imm(math, 0), value = read(inputs[0], at);
-    return select(all_of(exist), call.has(1) ? select(inputs[1](at) == flat, value, zero) : value, zero);
-  };
-  const bool direct = math == y.type;
+  Shape windows, extents{y.shape[0], y.shape[1]};
+  for (size_t d = 0; d < w.rank(); ++d) {
+    windows.push_back(ceil_div(w.dilated_kernel(d), w.strides[d]));
+    extents.push_back(sum_axis(w, d).extent);
+  }
+  const bool direct = math_type(y.type) == y.type && extents == y.shape;
   const te::Tensor sum =
-      builder.reduce(tensor_name(call, direct ? "" : "acc"), y.shape, windows, te::CombinerKind::kSum, element);
-  return {cast_output(call, builder, sum, y.type)};
+      builder.reduce(tensor_name(call, direct ? "" : "acc"), extents, windows, te::CombinerKind::kSum,
+                     [&](const Exprs& i, const Exprs& r) { return te_element(call, w, inputs, i, r); });
+  if (direct) return {sum};
+  return {builder.compute(tensor_name(call), y.shape, [&](Exprs i) {
+    for (size_t d = 0; d < w.rank(); ++d) i[2 + d] = i[2 + d] + Expr(sum_axis(w, d).shift);
+    return cast(y.type, sum(i));
+  })};
 }
 
 void reference(const OpCall& call, Refs inputs, RefTensor& y) {

@@ -49,10 +49,20 @@ TEST(ConstructGradients, SumsAtIndices) {
 }
 
 TEST(ConstructGradients, Windows) {
-  const graph::Attrs overlap{{"extents", Ints{9, 7}}, {"kernel_shape", Ints{3, 3}}, {"strides", Ints{2, 1}},
-                             {"pads", Ints{1, 1, 1, 1}}};
-  const graph::Attrs apart{{"extents", Ints{8, 10}}, {"kernel_shape", Ints{2, 2}}, {"strides", Ints{2, 2}}};
-  for (const auto& [attrs, shape] : {std::pair{overlap, Shape{2, 3, 5, 7}}, std::pair{apart, Shape{2, 3, 4, 5}}}) {
+  const std::pair<graph::Attrs, Shape> cases[] = {
+      {{{"extents", Ints{10, 7}},
+        {"counted", Ints{9, 7}},
+        {"kernel_shape", Ints{3, 3}},
+        {"strides", Ints{2, 1}},
+        {"pads", Ints{1, 1}}},
+       {2, 3, 5, 7}},
+      {{{"extents", Ints{8, 10}}, {"kernel_shape", Ints{2, 2}}, {"strides", Ints{2, 2}}}, {2, 3, 4, 5}},
+      {{{"extents", Ints{8, 10}}, {"kernel_shape", Ints{3, 3}}, {"strides", Ints{2, 2}}, {"pads", Ints{1, 1}}},
+       {1, 2, 4, 5}},
+      {{{"extents", Ints{9, 9}}, {"kernel_shape", Ints{3, 2}}, {"dilations", Ints{2, 3}}, {"pads", Ints{1, 0}}},
+       {2, 3, 8, 6}},
+      {{{"extents", Ints{9}}, {"kernel_shape", Ints{2}}, {"strides", Ints{3}}}, {2, 3, 3}}};
+  for (const auto& [attrs, shape] : cases) {
     check_everywhere(program_of("unpool", {of(DataType::f32(), shape)}, attrs));
     check_everywhere(program_of("unpool", {of(DataType::f32(), shape), of(DataType::i64(), shape)}, attrs));
     check_everywhere(program_of("unpool", {of(DataType::f16(), shape)}, attrs));

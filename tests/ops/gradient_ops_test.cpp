@@ -66,15 +66,18 @@ TEST(Unpool, MatchesReference) {
     check({"unpool", {f16(x)}, attrs, {}, 2e-3});
   };
   each({2, 3, 4}, {{"extents", Ints{5}}, {"kernel_shape", Ints{2}}});
-  each({1, 2, 3, 2}, {{"extents", Ints{6, 5}}, {"kernel_shape", Ints{2, 3}}, {"strides", Ints{2, 2}}});
-  each({1, 2, 4}, {{"extents", Ints{7}}, {"kernel_shape", Ints{3}}, {"strides", Ints{2}}, {"pads", Ints{1, 1}}});
-  each({1, 1, 4}, {{"extents", Ints{9}},
-                   {"kernel_shape", Ints{3}},
-                   {"strides", Ints{2}},
-                   {"dilations", Ints{2}},
-                   {"pads", Ints{1, 2}}});
-  each({1, 2, 3}, {{"extents", Ints{6}}, {"kernel_shape", Ints{3}}, {"strides", Ints{2}}, {"ceil_mode", int64_t{1}}});
-  each({1, 2, 3}, {{"extents", Ints{8}}, {"kernel_shape", Ints{2}}, {"strides", Ints{3}}});
+  each({1, 2, 3, 2}, {{"extents", Ints{6, 4}}, {"kernel_shape", Ints{2, 3}}, {"strides", Ints{2, 2}}});
+  each(
+      {1, 2, 4},
+      {{"extents", Ints{8}}, {"counted", Ints{7}}, {"kernel_shape", Ints{3}}, {"strides", Ints{2}}, {"pads", Ints{1}}});
+  each({1, 1, 9}, {{"extents", Ints{9}}, {"kernel_shape", Ints{3}}, {"dilations", Ints{2}}, {"pads", Ints{1}}});
+  each({1, 2, 3}, {{"extents", Ints{9}}, {"counted", Ints{8}}, {"kernel_shape", Ints{2}}, {"strides", Ints{3}}});
+  each({1, 2, 4, 5},
+       {{"extents", Ints{8, 10}}, {"kernel_shape", Ints{3, 3}}, {"strides", Ints{2, 2}}, {"pads", Ints{1, 1}}});
+  each({1, 1, 5, 2},
+       {{"extents", Ints{12, 6}}, {"kernel_shape", Ints{5, 4}}, {"strides", Ints{3, 3}}, {"pads", Ints{4, 2}}});
+  each({1, 2, 3, 4},
+       {{"extents", Ints{5, 6}}, {"kernel_shape", Ints{2, 2}}, {"dilations", Ints{2, 3}}, {"pads", Ints{0, 1}}});
   each({1, 1, 2, 2, 1}, {{"extents", Ints{3, 4, 2}}, {"kernel_shape", Ints{2, 3, 2}}});
 }
 
@@ -84,7 +87,9 @@ TEST(Unpool, NamedElementsOnly) {
       run({"unpool", {f32({1, 1, 3}), i64({1, 1, 3})}, pool},
           {floats({1, 1, 3}, {1, 2, 4}), ints(DataType::i64(), {1, 1, 3}, {1, 1, INT64_MAX})});
   EXPECT_EQ(y[0].floats, (std::vector<double>{0, 3, 0, 0}));
-  EXPECT_THROW(single({"unpool", {f32({1, 1, 4})}, pool}), UserError);
+  EXPECT_THROW(single({"unpool", {f32({1, 3})}, pool}), UserError);
+  const Attrs strided{{"extents", Ints{5}}, {"kernel_shape", Ints{2}}, {"strides", Ints{2}}};
+  EXPECT_THROW(single({"unpool", {f32({1, 1, 2})}, strided}), UserError);
   EXPECT_THROW(single({"unpool", {f32({1, 1, 3}), i32({1, 1, 3})}, pool}), UserError);
 }
 

@@ -43,18 +43,6 @@ Term reversed(const Term& x, const Ints& steps) {
   return turns ? emit("slice", {x}, {{"starts", starts}, {"steps", ones}, {"extents", x.shape()}}) : x;
 }
 
-// step - 1 zeros behind each element of an axis.
-Term spaced(const Term& x, int64_t axis, int64_t step) {
-  if (step == 1 || x.shape()[axis] <= 1) return x;
-  Shape split = x.shape();
-  split.insert(split.begin() + axis + 1, 1);
-  Ints pads(2 * split.size(), 0);
-  pads[split.size() + static_cast<size_t>(axis) + 1] = step - 1;
-  Shape joint = x.shape();
-  joint[axis] *= step;
-  return reshape(pad(reshape(x, split), pads), joint);
-}
-
 Terms of_slice(const GradientCall& g) {
   const Ints &starts = g.node().ints_attr("starts"), &steps = g.node().ints_attr("steps");
   const Shape x = g.x().shape(), y = g.dy().shape();

@@ -2,21 +2,37 @@
 // their first largest element; avg_pool's an equal share, lp_pool's dy y^(1 - p) |x|^(p - 1) sign(x).
 #include "ops/gradient/rules.h"
 #include "ops/window.h"
+#include "support/math.h"
 
 namespace tw::ops {
 namespace {
 
 bool is_global(const GradientCall& g) { return g.node().op.starts_with("global_"); }
 
-// The windows' values back to the elements of x: those that `indices` name, or all.
-Term unpooled(const GradientCall& g, const Term& values, const Term& indices = {}) {
+// The windows' values back to the elements of x: those that `indices` name, or all. Strides go with whole strides of
+// elements, which are cut, and without dilations: else the windows in between are there and pass zeros.
+Term unpooled(const GradientCall& g, Term values, Term indices = {}) {
   if (is_global(g)) return expand(values, g.x().shape());
-  const Shape x = g.x().shape();
-  graph::Attrs attrs{{"extents", Shape(x.begin() + 2, x.end())}};
-  for (const char* key : {"kernel_shape", "strides", "dilations", "pads", "ceil_mode"}) {
-    if (g.node().has_attr(key)) attrs[key] = g.node().attrs.at(key);
+  Window w = pool_window(g.call);
+  Shape extents = w.in;
+  for (size_t d = 0; d < w.rank(); ++d) {
+    const auto axis = static_cast<int64_t>(2 + d);
+    if (w.dilations[d] > 1 && w.strides[d] > 1) {
+      values = spaced(values, axis, w.strides[d]);
+      if (indices) indices = spaced(indices, axis, w.strides[d]);
+      w.strides[d] = 1;
+    }
+    extents[d] = ceil_div(w.in[d], w.strides[d]) * w.strides[d];
   }
-  return emit("unpool", indices ? Terms{values, indices} : Terms{values}, attrs);
+  Term dx = emit("unpool", indices ? Terms{values, indices} : Terms{values},
+                 {{"extents", extents},
+                  {"counted", w.in},
+                  {"kernel_shape", w.kernel},
+                  {"strides", w.strides},
+                  {"dilations", w.dilations},
+                  {"pads", w.pad_begin}});
+  for (size_t d = 0; d < w.rank(); ++d) dx = part(dx, static_cast<int64_t>(2 + d), 0, w.in[d]);
+  return dx;
 }
 
 Terms of_max(const GradientCall& g) {

@@ -22,4 +22,15 @@ Ints axes_from(int64_t first, size_t rank) {
   return axes;
 }
 
+Term spaced(const Term& x, int64_t axis, int64_t step) {
+  if (step == 1 || x.shape()[axis] <= 1) return x;
+  Shape split = x.shape();
+  split.insert(split.begin() + axis + 1, 1);
+  Ints pads(2 * split.size(), 0);
+  pads[split.size() + static_cast<size_t>(axis) + 1] = step - 1;
+  Shape joint = x.shape();
+  joint[axis] *= step;
+  return reshape(pad(reshape(x, split), pads), joint);
+}
+
 }  // namespace tw::ops

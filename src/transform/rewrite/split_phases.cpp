@@ -2,8 +2,8 @@
 // o = q * s + r reads x at q plus an offset of phase r, through every filter position k with k * dilation = r + pad
 // modulo the stride s: no division is left, and no product with the zeros between the elements of x.
 //
-// The filters of the phases are one tensor, filled up with zeros to the filter positions of the longest phase; these are
-// not multiplied. It is a constant where the weights are; else a few moves of the weights compute it (those of the
+// The filters of the phases are one tensor, filled up with zeros to the filter positions of the longest phase; these
+// are not multiplied. It is a constant where the weights are; else a few moves of the weights compute it (those of the
 // convolutions whose gradients these are). Extents that the stride does not divide are rounded up, and cut after the
 // element-wise operators that follow.
 #include <algorithm>

@@ -153,7 +153,8 @@ class Differentiator {
       kept.push_back(std::move(node));
     }
     graph_.nodes.resize(first);
-    graph_.nodes.insert(graph_.nodes.end(), std::make_move_iterator(kept.rbegin()), std::make_move_iterator(kept.rend()));
+    graph_.nodes.insert(graph_.nodes.end(), std::make_move_iterator(kept.rbegin()),
+                        std::make_move_iterator(kept.rend()));
   }
 
   Graph& graph_;

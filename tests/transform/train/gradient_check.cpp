@@ -85,7 +85,8 @@ void check_some(const Graph& plain, std::vector<RefTensor> inputs, const std::ve
   const std::vector<RefTensor> got = graph::evaluate(g, operators(), inputs, graph::Rounding::kNone);
   for (size_t k = 0; k < which.size(); ++k) {
     const RefTensor& gradient = got[g.outputs[k]];
-    ASSERT_EQ(to_string(gradient.type), to_string(inputs[which[k]].type)) << "input " << which[k] << "\n" << to_string(g);
+    ASSERT_EQ(to_string(gradient.type), to_string(inputs[which[k]].type)) << "input " << which[k] << "\n"
+                                                                          << to_string(g);
     for (size_t e = 0; e < gradient.floats.size(); ++e) {
       const double want = difference(forward, loss, inputs, which[k], e);
       ASSERT_NEAR(want, gradient.floats[e], tolerance * (1 + std::fabs(want)))

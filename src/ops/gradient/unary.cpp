@@ -20,6 +20,8 @@ Term either(const Term& condition, const Term& dy, double slope) {
 }
 Term positive(const Term& x) { return compare("greater", x, 0); }
 Term not_negative(const Term& x) { return compare("greater_equal", x, 0); }
+// Whether x is on the positive side, by y where that has x's sign: behind a contraction y is what is stored.
+Term not_negative(const GradientCall& g, double slope) { return not_negative(slope > 0 ? g.y() : g.x()); }
 
 // x Phi(x): Phi(x) + x phi(x).
 Terms gelu(const GradientCall& g) {
@@ -79,21 +81,24 @@ Terms hard_sigmoid(const GradientCall& g) {
 
 // Where x < 0: y + alpha (elu), exp(x / alpha) = y / alpha + 1 (celu), y + gamma * alpha (selu).
 Terms elu(const GradientCall& g) {
-  return {where(not_negative(g.x()), g.dy(), g.dy() * (g.y() + number_attr(g, "alpha", 1)))};
+  const double alpha = number_attr(g, "alpha", 1);
+  return {where(not_negative(g, alpha), g.dy(), g.dy() * (g.y() + alpha))};
 }
 Terms celu(const GradientCall& g) {
   const double alpha = number_attr(g, "alpha", 1);
-  return {where(not_negative(g.x()), g.dy(), g.dy() * (g.y() / alpha + 1))};
+  return {where(not_negative(g, alpha), g.dy(), g.dy() * (g.y() / alpha + 1))};
 }
 Terms selu(const GradientCall& g) {
   const double alpha = number_attr(g, "alpha", 1.67326319217681884765625);
   const double gamma = number_attr(g, "gamma", 1.05070102214813232421875);
-  return {where(not_negative(g.x()), g.dy() * gamma, g.dy() * (g.y() + gamma * alpha))};
+  const Term right = not_negative(g, gamma > 0 ? alpha : 0);
+  return {where(right, g.dy() * gamma, g.dy() * (g.y() + gamma * alpha))};
 }
 
 Terms leaky_relu(const GradientCall& g) { return {either(not_negative(g.x()), g.dy(), number_attr(g, "alpha", 0.01))}; }
 Terms thresholded_relu(const GradientCall& g) {
-  return {where(compare("greater", g.x(), number_attr(g, "alpha", 1)), g.dy(), 0)};
+  const double alpha = number_attr(g, "alpha", 1);
+  return {where(compare("greater", alpha >= 0 ? g.y() : g.x(), alpha), g.dy(), 0)};
 }
 Terms shrink(const GradientCall& g) {
   return {where(compare("greater", emit("abs", {g.x()}), number_attr(g, "lambd", 0.5)), g.dy(), 0)};
@@ -144,7 +149,7 @@ std::vector<GradientRow> unary_gradients() {
       by_rule("thresholded_relu", thresholded_relu),
       by_rule("shrink", shrink),
       by_rule("clip", clip),
-      by_rule("relu", [](G g) { return Terms{where(positive(g.x()), g.dy(), 0)}; }),
+      by_rule("relu", [](G g) { return Terms{where(positive(g.y()), g.dy(), 0)}; }),
       by_rule("neg", [](G g) { return Terms{-g.dy()}; }),
       by_rule("abs", [](G g) { return Terms{g.dy() * emit("sign", {g.x()})}; }),
       by_rule("nan_to_zero", [](G g) { return Terms{where(emit("is_nan", {g.x()}), 0, g.dy())}; }),

@@ -57,6 +57,16 @@ TEST(Differentiate, ValuesWithin) {
   for (size_t n = before; n < inner.nodes.size(); ++n) EXPECT_NE(inner.nodes[n].name, "exp.grad");
 }
 
+// Parameters are constants of an imported model.
+TEST(Differentiate, Constants) {
+  Graph g;
+  const ValueId x = g.add_input("x", f64({1, 2}));
+  const ValueId w = add_constant(g, floats({2, 1}, {3, 4}));
+  const ValueId loss = sum_of_all(g, add_node(g, "matmul", {x, w}));
+  const std::vector<ValueId> dw = differentiate(g, operators(), loss, std::vector{w});
+  EXPECT_EQ(elements(g, dw[0], {floats({1, 2}, {5, 7})}), (std::vector<double>{5, 7}));
+}
+
 TEST(Differentiate, TheLossItself) {
   Graph g;
   const ValueId x = g.add_input("x", f64({1, 1}));

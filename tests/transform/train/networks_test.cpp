@@ -1,8 +1,9 @@
 // Whole small networks against finite differences: gradients for inputs and all parameters.
+#include "tests/transform/train/networks.h"
+
 #include <gtest/gtest.h>
 
 #include "tests/transform/train/gradient_check.h"
-#include "tests/transform/train/networks.h"
 
 namespace tw::testing {
 namespace {

@@ -6,6 +6,8 @@
 
 #include "tests/harness/graph_evaluate.h"
 #include "tests/transform/train/gradient_check.h"
+#include "transform/pass.h"
+#include "transform/train/differentiate.h"
 
 namespace tw::testing {
 namespace {
@@ -178,6 +180,42 @@ TEST(RandomGradients, MatchDifferences) {
     ++checked;
     check_gradients(g, inputs, 2e-6);
     if (::testing::Test::HasFatalFailure()) return;
+  }
+}
+
+// The sum of the squares of all outputs, and its gradients for all inputs.
+Graph with_gradients(Graph g) {
+  ValueId loss = graph::kAbsent;
+  for (const ValueId out : g.outputs) {
+    const ValueId sum = add_node(g, "reduce_sum", {add_node(g, "mul", {out, out})}, {{"keepdims", int64_t{0}}});
+    loss = loss == graph::kAbsent ? sum : add_node(g, "add", {loss, sum});
+  }
+  const std::vector<ValueId> gradients = transform::differentiate(g, operators(), loss, g.inputs);
+  g.outputs = {loss};
+  g.outputs.insert(g.outputs.end(), gradients.begin(), gradients.end());
+  return g;
+}
+
+// All graph passes keep the gradients.
+TEST(RandomGradients, PassesKeepThem) {
+  const transform::TransformContext context{operators(), TargetInfo{}};
+  for (uint64_t seed = 1; seed <= 200; ++seed) {
+    SCOPED_TRACE(seed);
+    Maker maker(seed);
+    const Graph plain = maker.run();
+    const std::vector<RefTensor> inputs = maker.values();
+    if (!is_tame(plain, inputs)) continue;
+    const Graph before = with_gradients(plain);
+    const Graph after = transform::transform(before, context, {});
+    const auto want = graph::evaluate(before, operators(), inputs, graph::Rounding::kNone);
+    const auto got = graph::evaluate(after, operators(), inputs, graph::Rounding::kNone);
+    for (size_t k = 0; k < before.outputs.size(); ++k) {
+      const std::vector<double>&a = want[before.outputs[k]].floats, &b = got[after.outputs[k]].floats;
+      ASSERT_EQ(a.size(), b.size());
+      double largest = 1;
+      for (const double x : a) largest = std::max(largest, std::fabs(x));
+      for (size_t e = 0; e < a.size(); ++e) ASSERT_NEAR(a[e], b[e], 1e-9 * largest) << "output " << k;
+    }
   }
 }
 

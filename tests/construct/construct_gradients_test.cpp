@@ -69,5 +69,16 @@ TEST(ConstructGradients, Windows) {
   }
 }
 
+// Gradients of convolutions: phases whose filters come at run time, and kernels as large as an image.
+TEST(ConstructGradients, Convolutions) {
+  const graph::Attrs phases{
+      {"extents", Ints{5, 4}}, {"spacing", Ints{1, 1}}, {"starts", Ints{0, 0, -1, 0}}, {"counts", Ints{1, 2, 2, 1}}};
+  const graph::Attrs images{{"pads", Ints{1, 1, 0, 1}}, {"dilations", Ints{2, 1}}};
+  for (const DataType type : {DataType::f32(), DataType::f16()}) {
+    check_everywhere(program_of("conv_phases", {of(type, {2, 3, 5, 4}), of(type, {6, 3, 2, 2, 2, 2})}, phases));
+    check_everywhere(program_of("conv", {of(type, {3, 2, 11, 5}), of(type, {4, 2, 5, 5})}, images));
+  }
+}
+
 }  // namespace
 }  // namespace tw::construct

@@ -61,16 +61,23 @@ class Differentiator {
     return ops_.at(node.op).gradient;
   }
 
-  // Which values depend on what is wanted by a path along which gradients pass.
+  // Which values depend on what is wanted by a path along which gradients pass. An integer ends it, but for what a
+  // refused operator makes (words of numbers, bits): behind that lies a loss that cannot be differentiated.
   void find_dependent() {
     dependent_.assign(graph_.values.size(), false);
     for (const ValueId v : wanted_) dependent_[v] = true;
+    const auto is_float = [&](ValueId v) { return graph_.value(v).type.type.is_float(); };
     for (const Node& node : graph_.nodes) {
-      bool reads = false;
-      for (const ValueId in : node.inputs) reads = reads || (in != kAbsent && dependent_[in]);
-      if (!reads || gradient_rule(node).kind == Gradient::Kind::kZero) continue;
-      for (const ValueId out : node.outputs)
-        dependent_[out] = dependent_[out] || graph_.value(out).type.type.is_float();
+      bool reads = false, reads_words = false;
+      for (const ValueId in : node.inputs) {
+        if (in == kAbsent || !dependent_[in]) continue;
+        reads = true;
+        reads_words = reads_words || !is_float(in);
+      }
+      const Gradient::Kind kind = reads ? gradient_rule(node).kind : Gradient::Kind::kZero;
+      if (kind == Gradient::Kind::kZero) continue;
+      const bool any = reads_words || kind != Gradient::Kind::kRule;
+      for (const ValueId out : node.outputs) dependent_[out] = dependent_[out] || any || is_float(out);
     }
   }
 

@@ -111,6 +111,19 @@ TEST(Differentiate, RefusesNamingAll) {
   EXPECT_THROW(differentiate(g, operators(), loss, std::vector{x}), Unsupported);
 }
 
+// Bits are refused where they become a number again; an integer that a cast makes has no gradient to pass.
+TEST(Differentiate, WordsAreNoWayAround) {
+  Graph g;
+  const ValueId x = g.add_input("x", f64({2}));
+  const ValueId bits = add_node(g, "bitcast", {x}, {{"to", std::string("i64")}});
+  const ValueId back = add_node(g, "bitcast", {add_node(g, "identity", {bits})}, {{"to", std::string("f64")}});
+  EXPECT_THROW(differentiate(g, operators(), sum_of_all(g, back), std::vector{x}), Unsupported);
+  const ValueId whole = add_node(g, "cast", {x}, {{"to", std::string("i64")}});
+  const ValueId number = add_node(g, "cast", {add_node(g, "neg", {whole})}, {{"to", std::string("f64")}});
+  const std::vector<ValueId> dx = differentiate(g, operators(), sum_of_all(g, number), std::vector{x});
+  EXPECT_EQ(elements(g, dx[0], {floats({2}, {1, 2})}), (std::vector<double>{0, 0}));
+}
+
 TEST(Differentiate, RefusesTypes) {
   Graph g;
   const ValueId x = g.add_input("x", f64({2}));

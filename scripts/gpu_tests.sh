@@ -25,7 +25,8 @@ else
   root=$(dirname "$here") scripts=$here
   build=${TW_BUILD:-$root/build/release}
 fi
-find_program() { find "$build" -name "$1" -type f -perm -u+x | head -n 1; }
+# Not those of an install inside of the build, as that of the wheels, which may be older.
+find_program() { find "$build" -path "$build/python" -prune -o -name "$1" -type f -perm -u+x -print | head -n 1; }
 tilewright=$(find_program tilewright)
 node_tests=$(find_program node_tests)
 target=${TW_TARGET:-cuda:sm_90a}

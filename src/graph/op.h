@@ -36,6 +36,22 @@ struct Arity {
   size_t low = 1, high = 1;
 };
 
+class Term;
+struct GradientCall;
+
+/// How a gradient passes an operator: by a rule (graph/gradient.h), not at all, or nobody can say.
+struct Gradient {
+  enum class Kind : uint8_t {
+    kUnstated,
+    kRule,
+    kZero,     // by definition: a result that is no float, or constant between its jumps
+    kRefused,  // a loss behind it cannot be differentiated
+  };
+  Kind kind = Kind::kUnstated;
+  std::vector<Term> (*rule)(const GradientCall& call) = nullptr;  // kRule: one term for each input
+  std::string_view reason = {};                                   // kZero, kRefused: why
+};
+
 struct OpDef {
   /// Types of the outputs. Throws UserError naming shapes and attributes when the inputs do not fit.
   std::vector<TensorType> output_types(const OpCall& call) const;
@@ -49,6 +65,7 @@ struct OpDef {
   /// The same in f64 (integers in i64), written from the operator's definition, independent of te.
   std::vector<RefTensor> (*reference)(const OpCall& call, std::span<const RefTensor> inputs);
   Arity inputs = {};
+  Gradient gradient = {};
 };
 
 class OpTable {

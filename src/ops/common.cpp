@@ -82,6 +82,15 @@ Exprs broadcast_indices(const Exprs& i, const Shape& in) {
   return result;
 }
 
+Expr te_position(const Expr& index, int64_t extent) {
+  const Expr i = cast(DataType::i64(), index);
+  return min(max(select(i < Expr(0), i + Expr(extent), i), Expr(0)), Expr(std::max<int64_t>(extent - 1, 0)));
+}
+
+int64_t position(int64_t index, int64_t extent) {
+  return std::clamp<int64_t>(index < 0 ? index + extent : index, 0, std::max<int64_t>(extent - 1, 0));
+}
+
 te::Tensor cast_output(const OpCall& call, te::Builder& builder, const te::Tensor& t, DataType type) {
   if (t.type == type) return t;
   return builder.compute(tensor_name(call), t.shape, [&](const Exprs& i) { return cast(type, t(i)); });

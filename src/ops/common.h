@@ -59,6 +59,9 @@ MultiplyFn product_of(const OpCall& call);
 const std::vector<double>& multiplied(const OpCall& call, const RefTensor& x, std::vector<double>& rounded);
 /// Indices into a tensor of shape `in` for the indices `i` of a tensor it is broadcast to (numpy's rule).
 Exprs broadcast_indices(const Exprs& i, const Shape& in);
+/// The position in [0, extent) that an index of gather's kind means: -n counts from the end, then it is clamped.
+Expr te_position(const Expr& index, int64_t extent);
+int64_t position(int64_t index, int64_t extent);
 /// `t` converted to `type` by a compute of its own; `t` itself when it has that type.
 te::Tensor cast_output(const OpCall& call, te::Builder& builder, const te::Tensor& t, DataType type);
 /// 0 <= e < extent, where e takes values from `low` to `high`: the half that this decides is left out.

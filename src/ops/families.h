@@ -27,5 +27,7 @@ std::vector<graph::OpDef> unfold_ops();
 std::vector<graph::OpDef> movement_ops();
 std::vector<graph::OpDef> gather_ops();
 std::vector<graph::OpDef> update_ops();
+std::vector<graph::OpDef> scatter_ops();
+std::vector<graph::OpDef> unpool_ops();
 
 }  // namespace tw::ops

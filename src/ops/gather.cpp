@@ -14,15 +14,6 @@
 namespace tw::ops {
 namespace {
 
-// The position in [0, extent) that an index means.
-Expr te_position(const Expr& index, int64_t extent) {
-  const Expr i = cast(DataType::i64(), index);
-  return min(max(select(i < Expr(0), i + Expr(extent), i), Expr(0)), Expr(std::max<int64_t>(extent - 1, 0)));
-}
-int64_t position(int64_t index, int64_t extent) {
-  return std::clamp<int64_t>(index < 0 ? index + extent : index, 0, std::max<int64_t>(extent - 1, 0));
-}
-
 // ---- gather
 
 Types infer_gather(const OpCall& call) {

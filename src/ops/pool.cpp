@@ -17,17 +17,6 @@
 #include "ops/window.h"
 
 namespace tw::ops {
-namespace {
-
-using te::CombinerKind;
-
-enum class Kind : uint8_t { kMax, kAverage, kLp };
-
-Kind kind_of(const OpCall& call) {
-  const std::string& op = call.node.op;
-  if (op.ends_with("max_pool")) return Kind::kMax;
-  return op.ends_with("avg_pool") ? Kind::kAverage : Kind::kLp;
-}
 
 Window pool_window(const OpCall& call) {
   const Shape& x = call.inputs[0].shape;
@@ -40,6 +29,18 @@ Window pool_window(const OpCall& call) {
   const std::vector<int64_t> ones(in.size(), 1), zeros(in.size(), 0);
   for (int64_t extent : in) require(call, extent > 0, "the input {} has no elements", to_string(call.inputs[0]));
   return {in, in, ones, ones, ones, zeros, zeros};
+}
+
+namespace {
+
+using te::CombinerKind;
+
+enum class Kind : uint8_t { kMax, kAverage, kLp };
+
+Kind kind_of(const OpCall& call) {
+  const std::string& op = call.node.op;
+  if (op.ends_with("max_pool")) return Kind::kMax;
+  return op.ends_with("avg_pool") ? Kind::kAverage : Kind::kLp;
 }
 
 bool wants_indices(const OpCall& call) { return call.node.int_attr_or("outputs", 1) == 2; }

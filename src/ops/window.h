@@ -28,6 +28,9 @@ enum class OutputSize : uint8_t { kFloor, kCeil };
 /// Rejects calls whose window does not fit.
 Window window_of(const OpCall& call, const Shape& kernel, OutputSize size = OutputSize::kFloor);
 
+/// That of a pooling operator (pool.cpp): of a global one the whole of its input.
+Window pool_window(const OpCall& call);
+
 /// Least and greatest position that is read along a spatial axis.
 struct Halo {
   int64_t low, high;

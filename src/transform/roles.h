@@ -8,7 +8,7 @@ namespace tw::transform {
 enum class Role : uint8_t {
   kContraction,  // matmul, convolution
   kReduction,    // rows: softmax, normalizations, sums
-  kWindow,       // pooling: reads an input element more than once
+  kWindow,       // pooling and the like: reads an input element more than once
   kElementwise,
   kIndexMap,  // transpose, slice, expand: an affine index map, no div, mod or guard
   kPad,       // pad with one number, space to depth, unfold: reads an element at one point, or at few, as if it were

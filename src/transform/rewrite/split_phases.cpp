@@ -1,9 +1,10 @@
-// Transposed convolutions of constant weights as phases (operator conv_phases, or conv for stride 1). Output position
+// Transposed convolutions as phases (operator conv_phases, or conv for stride 1). Output position
 // o = q * s + r reads x at q plus an offset of phase r, through every filter position k with k * dilation = r + pad
 // modulo the stride s: no division is left, and no product with the zeros between the elements of x.
 //
-// The filters of the phases are stored in one constant, filled up with zeros to the filter positions of the longest
-// phase; these are not multiplied. Extents that the stride does not divide are rounded up, and cut after the
+// The filters of the phases are one tensor, filled up with zeros to the filter positions of the longest phase; these
+// are not multiplied. It is a constant where the weights are; else a few moves of the weights compute it (those of the
+// convolutions whose gradients these are). Extents that the stride does not divide are rounded up, and cut after the
 // element-wise operators that follow.
 #include <algorithm>
 #include <cstring>
@@ -107,12 +108,32 @@ std::vector<std::byte> filters(const graph::Value& weights, int64_t group, int64
   return result;
 }
 
-// The filters of all phases: [OC, C / group, phases.., positions..].
-ValueId add_filters(Editor& editor, const Node& node, const std::vector<PhasedAxis>& axes) {
+// The same of weights that are computed: [C, OC / group, kernel] seen by groups, one zero behind each kernel, read at
+// `places`, channels in the order of filters.
+ValueId emit_filters(Editor& editor, const Node& node, int64_t kernel, const Ints& places, const Shape& shape) {
+  const Shape weights = editor.shape(node.inputs[1]);
+  const int64_t group = node.int_attr_or("group", 1);
+  const auto emit = [&](const char* op, std::vector<ValueId> inputs, graph::Attrs attrs) {
+    return editor.emit(node.name + ".filters", op, std::move(inputs), std::move(attrs));
+  };
+  ValueId w = emit("reshape", {node.inputs[1]}, {{"shape", Shape{group, weights[0] / group, weights[1], kernel}}});
+  graph::RefTensor from = graph::RefTensor::zeros({DataType::i64(), {std::ssize(places)}});
+  std::ranges::replace_copy(places, from.ints.begin(), -1, kernel);
+  if (std::ranges::find(places, -1) != places.end()) w = emit("pad", {w}, {{"pads", Ints{0, 0, 0, 0, 0, 0, 0, 1}}});
+  const ValueId table = editor.add_constant(node.name + ".places", from);
+  w = emit("gather", {w, table}, {{"axis", int64_t{3}}});
+  return emit("reshape", {emit("transpose", {w}, {{"perm", Ints{0, 2, 1, 3}}})}, {{"shape", shape}});
+}
+
+// The filters of all phases: [OC, C / group, phases.., positions..], or in the shape of a convolution's weights.
+enum class FilterShape : uint8_t { kPhases, kConvolution };
+ValueId add_filters(Editor& editor, const Node& node, const std::vector<PhasedAxis>& axes, FilterShape as) {
   const graph::Value weights = editor.value(node.inputs[1]);
   const int64_t group = node.int_attr_or("group", 1);
   const int64_t kernel = num_elements(mapped(axes, &PhasedAxis::kernel));
-  const Shape shape = joined(Shape{weights.type.shape[1] * group, weights.type.shape[0] / group}, filter_shape(axes));
+  const Shape filter = as == FilterShape::kPhases ? filter_shape(axes) : mapped(axes, &PhasedAxis::positions);
+  const Shape shape = joined(Shape{weights.type.shape[1] * group, weights.type.shape[0] / group}, filter);
+  if (!weights.is_constant()) return emit_filters(editor, node, kernel, places_in_kernel(axes), shape);
   return editor.add_constant(weights.name, {weights.type.type, shape},
                              filters(weights, group, kernel, places_in_kernel(axes)));
 }
@@ -125,7 +146,7 @@ Node make_phases(Editor& editor, const Node& node, const std::vector<PhasedAxis>
   }
   Node phases = node;
   phases.op = "conv_phases";
-  phases.inputs[1] = add_filters(editor, node, axes);
+  phases.inputs[1] = add_filters(editor, node, axes, FilterShape::kPhases);
   phases.attrs = {{"extents", mapped(axes, &PhasedAxis::extent)},
                   {"spacing", mapped(axes, &PhasedAxis::spacing)},
                   {"starts", starts},
@@ -152,11 +173,7 @@ Node make_convolution(Editor& editor, const Node& node, const std::vector<Phased
   const size_t rank = axes.size();
   Node conv = node;
   conv.op = "conv";
-  const ValueId phases = add_filters(editor, node, axes);
-  const graph::Value filters = editor.value(phases);
-  Shape shape = filters.type.shape;
-  shape.erase(shape.begin() + 2, shape.begin() + 2 + static_cast<std::ptrdiff_t>(rank));
-  conv.inputs[1] = editor.add_constant(filters.name, {filters.type.type, shape}, filters.constant);
+  conv.inputs[1] = add_filters(editor, node, axes, FilterShape::kConvolution);
   conv.attrs = {{"strides", Ints(rank, 1)},
                 {"dilations", mapped(axes, &PhasedAxis::spacing)},
                 {"pads", pads},
@@ -212,7 +229,7 @@ void rewrite(Editor& editor, const Node& node) {
 graph::Graph split_phases(const graph::Graph& graph, const TransformContext& context) {
   Editor editor(graph, context.ops);
   editor.for_each_old([&](const Node& node) {
-    if (node.op == "conv_transpose" && editor.value(node.inputs[1]).is_constant()) rewrite(editor, node);
+    if (node.op == "conv_transpose") rewrite(editor, node);
   });
   return editor.finish();
 }

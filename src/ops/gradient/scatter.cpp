@@ -1,0 +1,141 @@
+// Sums at computed indices (i32 or i64), which mean what gather's mean: -n counts from the end, what lies outside is
+// clamped. They are what gather and gather_elements are to be differentiated by: no order of writes, no atomics.
+// Floats.
+//
+// scatter_sum(x, indices)           attributes axis, extent: y[a.., v, b..] = sum of x[a.., j.., b..] over all j with
+//                                   indices[j..] = v
+// scatter_elements_sum(x, indices)  attributes axis, shape (y's, in no other axis less than x's): y[i..] = sum of
+//                                   x[i.. with j at the axis] over all j with indices[i.. with j at the axis] = i[axis]
+//                                   where x has such elements, else 0
+// f16 and bf16 are summed in f32.
+#include "ops/common.h"
+#include "ops/families.h"
+
+namespace tw::ops {
+namespace {
+
+// ---- scatter_sum
+
+struct Scatter {
+  int64_t axis, extent;
+  Shape y;
+};
+
+Scatter scatter_of(const OpCall& call) {
+  const Shape &x = call.inputs[0].shape, &indices = call.inputs[1].shape;
+  const int64_t axis = call.node.int_attr("axis"), extent = call.node.int_attr("extent");
+  const int64_t behind = axis + std::ssize(indices);
+  require(call,
+          axis >= 0 && extent >= 0 && behind <= std::ssize(x) &&
+              std::equal(indices.begin(), indices.end(), x.begin() + axis),
+          "indices {} and extent {} at axis {} of {}", to_string(call.inputs[1]), extent, axis,
+          to_string(call.inputs[0]));
+  require(call, extent > 0 || num_elements(indices) == 0, "{} sums into no element", to_string(call.inputs[0]));
+  return {axis, extent, joined(Shape(x.begin(), x.begin() + axis), Shape{extent}, std::span(x).subspan(behind))};
+}
+
+Types infer_scatter(const OpCall& call) {
+  require_float(call, 0);
+  require_indices(call, 1);
+  return {{call.inputs[0].type, scatter_of(call).y}};
+}
+
+// What the indices mean, once for all that compare them.
+te::Tensor te_positions(const OpCall& call, te::Builder& builder, const te::Tensor& indices, int64_t extent) {
+  return builder.compute(tensor_name(call, "position"), indices.shape,
+                         [&](const Exprs& i) { return te_position(indices(i), extent); });
+}
+
+Tensors te_scatter(const OpCall& call, te::Builder& builder, const Tensors& inputs) {
+  const Scatter s = scatter_of(call);
+  const te::Tensor at = te_positions(call, builder, inputs[1], s.extent);
+  const bool direct = math_type(inputs[0].type) == inputs[0].type;
+  const auto element = [&](const Exprs& i, const Exprs& r) {
+    const Exprs from = joined(Exprs(i.begin(), i.begin() + s.axis), r, std::span(i).subspan(s.axis + 1));
+    const Expr value = read(inputs[0], from);
+    return select(at(r) == i[s.axis], value, imm(value.type(), 0));
+  };
+  const std::string name = tensor_name(call, direct ? "" : "acc");
+  const te::Tensor sum = at.shape.empty() ? builder.compute(name, s.y, [&](const Exprs& i) { return element(i, {}); })
+                                          : builder.reduce(name, s.y, at.shape, te::CombinerKind::kSum, element);
+  return {cast_output(call, builder, sum, inputs[0].type)};
+}
+
+void ref_scatter(const OpCall& call, Refs inputs, RefTensor& y) {
+  const Scatter s = scatter_of(call);
+  const int64_t inner = row_major_strides(s.y)[s.axis];
+  const int64_t outer = num_elements(Shape(s.y.begin(), s.y.begin() + s.axis));
+  int64_t from = 0;
+  for (int64_t a = 0; a < outer; ++a) {
+    for (const int64_t index : inputs[1].ints) {
+      const int64_t to = (a * s.extent + position(index, s.extent)) * inner;
+      for (int64_t b = 0; b < inner; ++b) y.floats[to + b] += inputs[0].floats[from++];
+    }
+  }
+}
+
+// ---- scatter_elements_sum
+
+struct ScatterElements {
+  int64_t axis;
+  Shape y;
+};
+
+ScatterElements elements_of(const OpCall& call) {
+  const Shape &x = call.inputs[0].shape, &y = call.node.ints_attr("shape");
+  const int64_t axis = axis_of(call, 0);
+  bool fits = call.inputs[1].shape == x && y.size() == x.size();
+  for (size_t d = 0; fits && d < x.size(); ++d) fits = static_cast<int64_t>(d) == axis ? y[d] > 0 : x[d] <= y[d];
+  require(call, fits, "{} with indices {} does not fit shape {}", to_string(call.inputs[0]), to_string(call.inputs[1]),
+          to_string(y));
+  return {axis, y};
+}
+
+Types infer_elements(const OpCall& call) {
+  require_float(call, 0);
+  require_indices(call, 1);
+  return {{call.inputs[0].type, elements_of(call).y}};
+}
+
+Tensors te_elements(const OpCall& call, te::Builder& builder, const Tensors& inputs) {
+  const ScatterElements s = elements_of(call);
+  const te::Tensor& x = inputs[0];
+  const te::Tensor at = te_positions(call, builder, inputs[1], s.y[s.axis]);
+  const bool direct = math_type(x.type) == x.type;
+  const auto element = [&](const Exprs& i, const Exprs& r) {
+    Exprs from = i, exist;
+    from[s.axis] = r[0];
+    for (size_t d = 0; d < i.size(); ++d) {
+      if (static_cast<int64_t>(d) != s.axis && x.shape[d] < s.y[d]) exist.push_back(i[d] < Expr(x.shape[d]));
+    }
+    const Expr value = read(x, from), zero = imm(value.type(), 0);
+    return select(all_of(exist), select(at(from) == i[s.axis], value, zero), zero);
+  };
+  const te::Tensor sum =
+      builder.reduce(tensor_name(call, direct ? "" : "acc"), s.y, {x.shape[s.axis]}, te::CombinerKind::kSum, element);
+  return {cast_output(call, builder, sum, x.type)};
+}
+
+void ref_elements(const OpCall& call, Refs inputs, RefTensor& y) {
+  const ScatterElements s = elements_of(call);
+  const Shape strides = row_major_strides(s.y);
+  size_t from = 0;
+  for_each_index(inputs[0].type.shape, [&](std::vector<int64_t> index) {
+    index[s.axis] = position(inputs[1].ints[from], s.y[s.axis]);
+    y.floats[offset_of(index, strides)] += inputs[0].floats[from++];
+  });
+}
+
+}  // namespace
+
+std::vector<OpDef> scatter_ops() {
+  return {{"scatter_sum", OpClass::kReduction, infer_scatter, te_scatter, filled<infer_scatter, ref_scatter>, {2, 2}},
+          {"scatter_elements_sum",
+           OpClass::kReduction,
+           infer_elements,
+           te_elements,
+           filled<infer_elements, ref_elements>,
+           {2, 2}}};
+}
+
+}  // namespace tw::ops

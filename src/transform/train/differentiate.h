@@ -1,0 +1,20 @@
+// Reverse-mode differentiation of a graph: gradients are nodes of the same operators, so that everything behind this
+// (passes, te, kernels) sees one graph (ADR 0035).
+#pragma once
+#include <span>
+#include <vector>
+
+#include "graph/op.h"
+
+namespace tw::transform {
+
+/// Appends to `graph` nodes that compute d loss / d v for each value v of `wanted`, in order: the sum over all paths
+/// from v to the loss; zeros where there is none. Values of floats only; the graph has no groups. Nothing is appended
+/// that no gradient needs.
+/// Where a function jumps or bends, its operator's rule says what counts (docs/reference/gradients.md).
+/// `loss` has one element. Throws UserError for a loss or a wanted value that has no gradient by its type, and
+/// Unsupported naming all operators on the way whose gradient is refused.
+std::vector<graph::ValueId> differentiate(graph::Graph& graph, const graph::OpTable& ops, graph::ValueId loss,
+                                          std::span<const graph::ValueId> wanted);
+
+}  // namespace tw::transform

@@ -1,0 +1,84 @@
+// Gradients of small networks, on the interpreter: the passes keep what the graph computes, and the kernel that each
+// group would have without a measurement computes the group's maths.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <set>
+
+#include "driver/code/group_code.h"
+#include "ops/list.h"
+#include "tests/construct/construct_check.h"
+#include "tests/harness/graph_evaluate.h"
+#include "tests/transform/train/networks.h"
+#include "transform/pass.h"
+#include "transform/storage_order.h"
+#include "transform/train/differentiate.h"
+
+namespace tw::construct {
+namespace {
+
+using graph::Graph;
+using graph::RefTensor;
+using graph::ValueId;
+
+// The loss and its gradients for all parameters.
+Graph with_gradients(const testing::Network& network, const graph::OpTable& ops) {
+  Graph g = network.graph;
+  std::vector<ValueId> wanted;
+  for (const ValueId in : g.inputs) {
+    if (g.value(in).type.type.is_float()) wanted.push_back(in);
+  }
+  for (const ValueId gradient : transform::differentiate(g, ops, g.outputs[0], wanted)) g.outputs.push_back(gradient);
+  return g;
+}
+
+void expect_same(const Graph& before, const Graph& after, const std::vector<RefTensor>& inputs, double tolerance) {
+  const graph::OpTable ops = ops::all_ops();
+  const auto want = graph::evaluate(before, ops, inputs, graph::Rounding::kNone);
+  const auto got = graph::evaluate(after, ops, inputs, graph::Rounding::kNone);
+  for (size_t k = 0; k < before.outputs.size(); ++k) {
+    const std::vector<double>&a = want[before.outputs[k]].floats, &b = got[after.outputs[k]].floats;
+    ASSERT_EQ(a.size(), b.size());
+    for (size_t e = 0; e < a.size(); ++e)
+      ASSERT_NEAR(a[e], b[e], tolerance * (1 + std::fabs(a[e]))) << "output " << k << " element " << e;
+  }
+}
+
+void check_groups(const Graph& groups, const graph::OpTable& ops, const targets::Target& target) {
+  std::set<std::string> known;
+  for (const graph::Node& group : groups.nodes) {
+    if (transform::is_view(groups, group)) continue;
+    const driver::GroupInputs in = {groups, group, ops, target};
+    if (!known.insert(driver::te_key(in)).second) continue;
+    const driver::GroupTe te = driver::build_te(in);
+    GroupTask task{te.program, {}};
+    for (const auto& [name, layout] : te.kept) task.kept.insert(name);
+    SCOPED_TRACE(group.name);
+    check_candidate(task, target, construct(target.families, task, target.info, nullptr).front(), 5e-2);
+  }
+}
+
+void check_network(testing::Network (*network)(DataType)) {
+  const graph::OpTable ops = ops::all_ops();
+  const testing::Network made = network(DataType::f32());
+  const Graph g = with_gradients(made, ops);
+  for (const char* name : {"cpu:x86-64-v3", "cpu:x86-64-v4", "cuda:sm_90a"}) {
+    SCOPED_TRACE(name);
+    const targets::Target target = targets::find_target(name);
+    for (const DataType type : {DataType::f32(), DataType::f16(), DataType::bf16()}) {
+      SCOPED_TRACE(to_string(type));
+      transform::TransformContext context{ops, target.info};
+      context.dtype = type;
+      const Graph groups = transform::transform(g, context, {});
+      expect_same(g, groups, made.values, type == DataType::f32() ? 1e-5 : type == DataType::f16() ? 0.02 : 0.1);
+      check_groups(groups, ops, target);
+    }
+  }
+}
+
+TEST(GradientKernels, Perceptron) { check_network(testing::perceptron); }
+TEST(GradientKernels, Convolutions) { check_network(testing::convolutions); }
+TEST(GradientKernels, Attention) { check_network(testing::attention); }
+
+}  // namespace
+}  // namespace tw::construct

@@ -1,0 +1,97 @@
+// Operators that gradients are made of: te against reference, and what the definition says.
+#include <gtest/gtest.h>
+
+#include "check.h"
+#include "support/error.h"
+
+namespace tw::ops::test {
+namespace {
+
+TEST(ScatterSum, MatchesReference) {
+  for (const Range range : {Range{0, 2}, Range{-3, 2}, Range{-9, 9}}) {
+    for (const auto type : {f32, f16}) {
+      const double tolerance = type == &f16 ? 2e-3 : 2e-6;
+      const auto run = [&](Shape x, TensorType indices, Attrs attrs) {
+        check({"scatter_sum", {type(std::move(x)), std::move(indices)}, std::move(attrs), {{}, range}, tolerance});
+      };
+      run({5, 4}, i64({5}), {{"axis", int64_t{0}}, {"extent", int64_t{3}}});
+      run({2, 7, 3}, i32({7}), {{"axis", int64_t{1}}, {"extent", int64_t{3}}});
+      run({2, 2, 3, 2}, i64({2, 3}), {{"axis", int64_t{1}}, {"extent", int64_t{5}}});
+      run({4}, i64({}), {{"axis", int64_t{0}}, {"extent", int64_t{3}}});
+      run({0, 4}, i64({0}), {{"axis", int64_t{0}}, {"extent", int64_t{3}}});
+      run({3, 0}, i64({3}), {{"axis", int64_t{0}}, {"extent", int64_t{2}}});
+    }
+  }
+}
+
+TEST(ScatterSum, AddsWhatMeets) {
+  const std::vector<RefTensor> y =
+      run({"scatter_sum", {f32({4}), i64({4})}, {{"axis", int64_t{0}}, {"extent", int64_t{3}}}},
+          {floats({4}, {1, 2, 4, 8}), ints(DataType::i64(), {4}, {1, -1, 1, 7})});
+  EXPECT_EQ(y[0].floats, (std::vector<double>{0, 5, 10}));  // -1 is the last one, 7 is clamped to it
+}
+
+TEST(ScatterSum, Rejects) {
+  EXPECT_THROW(single({"scatter_sum", {f32({4}), i64({3})}, {{"axis", int64_t{0}}, {"extent", int64_t{3}}}}),
+               UserError);
+  EXPECT_THROW(single({"scatter_sum", {f32({4}), f32({4})}, {{"axis", int64_t{0}}, {"extent", int64_t{3}}}}),
+               UserError);
+  EXPECT_THROW(single({"scatter_sum", {f32({4}), i64({4})}, {{"axis", int64_t{0}}, {"extent", int64_t{0}}}}),
+               UserError);
+  EXPECT_THROW(single({"scatter_sum", {i64({4}), i64({4})}, {{"axis", int64_t{0}}, {"extent", int64_t{3}}}}),
+               UserError);
+}
+
+TEST(ScatterElementsSum, MatchesReference) {
+  for (const Range range : {Range{0, 2}, Range{-5, 5}}) {
+    check({"scatter_elements_sum", {f32({5, 4}), i64({5, 4})}, {{"shape", Ints{3, 4}}}, {{}, range}});
+    check({"scatter_elements_sum",
+           {f32({2, 3}), i32({2, 3})},
+           {{"axis", int64_t{1}}, {"shape", Ints{4, 3}}},
+           {{}, range}});
+    check({"scatter_elements_sum",
+           {f32({2, 0}), i64({2, 0})},
+           {{"axis", int64_t{1}}, {"shape", Ints{2, 3}}},
+           {{}, range}});
+    check({"scatter_elements_sum", {f16({2, 3, 2}), i64({2, 3, 2})}, {{"shape", Ints{3, 3, 5}}}, {{}, range}, 2e-3});
+  }
+  EXPECT_THROW(single({"scatter_elements_sum", {f32({5, 4}), i64({5, 4})}, {{"shape", Ints{3, 3}}}}), UserError);
+  EXPECT_THROW(single({"scatter_elements_sum", {f32({5, 4}), i64({5, 3})}, {{"shape", Ints{3, 4}}}}), UserError);
+}
+
+TEST(Unpool, MatchesReference) {
+  const auto each = [](Shape x, Attrs attrs) {
+    check({"unpool", {f32(x)}, attrs});
+    check({"unpool", {f32(x), i64(x)}, attrs, {{}, {0, static_cast<double>(4 * num_elements(x))}}});
+    check({"unpool", {f16(x)}, attrs, {}, 2e-3});
+  };
+  each({2, 3, 4}, {{"extents", Ints{5}}, {"kernel_shape", Ints{2}}});
+  each({1, 2, 3, 2}, {{"extents", Ints{6, 4}}, {"kernel_shape", Ints{2, 3}}, {"strides", Ints{2, 2}}});
+  each(
+      {1, 2, 4},
+      {{"extents", Ints{8}}, {"counted", Ints{7}}, {"kernel_shape", Ints{3}}, {"strides", Ints{2}}, {"pads", Ints{1}}});
+  each({1, 1, 9}, {{"extents", Ints{9}}, {"kernel_shape", Ints{3}}, {"dilations", Ints{2}}, {"pads", Ints{1}}});
+  each({1, 2, 3}, {{"extents", Ints{9}}, {"counted", Ints{8}}, {"kernel_shape", Ints{2}}, {"strides", Ints{3}}});
+  each({1, 2, 4, 5},
+       {{"extents", Ints{8, 10}}, {"kernel_shape", Ints{3, 3}}, {"strides", Ints{2, 2}}, {"pads", Ints{1, 1}}});
+  each({1, 1, 5, 2},
+       {{"extents", Ints{12, 6}}, {"kernel_shape", Ints{5, 4}}, {"strides", Ints{3, 3}}, {"pads", Ints{4, 2}}});
+  each({1, 2, 3, 4},
+       {{"extents", Ints{5, 6}}, {"kernel_shape", Ints{2, 2}}, {"dilations", Ints{2, 3}}, {"pads", Ints{0, 1}}});
+  each({1, 1, 2, 2, 1}, {{"extents", Ints{3, 4, 2}}, {"kernel_shape", Ints{2, 3, 2}}});
+}
+
+TEST(Unpool, NamedElementsOnly) {
+  const Attrs pool{{"extents", Ints{4}}, {"kernel_shape", Ints{2}}};
+  const std::vector<RefTensor> y =
+      run({"unpool", {f32({1, 1, 3}), i64({1, 1, 3})}, pool},
+          {floats({1, 1, 3}, {1, 2, 4}), ints(DataType::i64(), {1, 1, 3}, {1, 1, INT64_MAX})});
+  EXPECT_EQ(y[0].floats, (std::vector<double>{0, 3, 0, 0}));
+  EXPECT_THROW(single({"unpool", {f32({1, 3})}, pool}), UserError);
+  const Attrs strided{{"extents", Ints{5}}, {"kernel_shape", Ints{2}}, {"strides", Ints{2}}};
+  EXPECT_THROW(single({"unpool", {f32({1, 1, 2})}, strided}), UserError);
+  EXPECT_THROW(single({"unpool", {f32({1, 1, 3}), i32({1, 1, 3})}, pool}), UserError);
+}
+
+}  // namespace
+}  // namespace tw::ops::test

@@ -121,7 +121,6 @@ Terms of_depth_to_space(const GradientCall& g) {
 
 Terms of_space_to_depth(const GradientCall& g) { return {emit("depth_to_space", {g.dy()}, g.node().attrs)}; }
 
-Terms of_trilu(const GradientCall& g) { return {emit("trilu", {g.dy()}, g.node().attrs)}; }
 
 // The position, one or one for each of the first axis, as update_slice clamps it.
 Term update_position(const GradientCall& g, int64_t axis) {
@@ -160,7 +159,6 @@ std::vector<GradientRow> movement_gradients() {
           by_rule("pad", of_pad),
           by_rule("depth_to_space", of_depth_to_space),
           by_rule("space_to_depth", of_space_to_depth),
-          by_rule("trilu", of_trilu),
           by_rule("update_slice", of_update_slice)};
 }
 

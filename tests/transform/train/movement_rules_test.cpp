@@ -42,8 +42,7 @@ TEST(GradientRules, Movement) {
              {"depth_to_space", {f64({2, 8, 2, 3})}, {{"blocksize", int64_t{2}}}},
              {"depth_to_space", {f64({1, 18, 1, 2})}, {{"blocksize", int64_t{3}}, {"mode", std::string("CRD")}}},
              {"space_to_depth", {f64({2, 3, 4, 6})}, {{"blocksize", int64_t{2}}}},
-             {"trilu", {f64({2, 3, 4})}, {{"upper", int64_t{0}}, {"k", int64_t{1}}}},
-             {"trilu", {f64({4, 4})}, {}}});
+             {"band", {f64({4, 4})}, {{"lower", int64_t{0}}}}});
 }
 
 TEST(GradientRules, RepeatedBorders) {

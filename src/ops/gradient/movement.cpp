@@ -121,7 +121,6 @@ Terms of_depth_to_space(const GradientCall& g) {
 
 Terms of_space_to_depth(const GradientCall& g) { return {emit("depth_to_space", {g.dy()}, g.node().attrs)}; }
 
-
 // The position, one or one for each of the first axis, as update_slice clamps it.
 Term update_position(const GradientCall& g, int64_t axis) {
   const int64_t most = g.x(0).shape()[axis] - g.x(1).shape()[axis];

@@ -8,7 +8,7 @@
 namespace tw::driver {
 namespace {
 
-constexpr std::string_view kCompiling = "compile run bench verify explain analyze report advise";
+constexpr std::string_view kCompiling = "compile run bench verify explain analyze report advise train";
 constexpr std::string_view kCompilingOnce =
     "compile run bench verify explain analyze report";  // one model, all of its decisions
 
@@ -229,7 +229,7 @@ constexpr Option<CompileOptions> kOptions[] = {
          .unset = "tilewright/tuning.db in the user's state folder",
          .example = "tuning.db",
          .variable = "TILEWRIGHT_DB",
-         .verbs = "compile run bench verify explain analyze report advise db",
+         .verbs = "compile run bench verify explain analyze report advise train db",
          .group = "Measuring",
          .key = OptionKey::kPart,
          .help = "Tuning database"}),

@@ -1,6 +1,5 @@
 #!/usr/bin/env python3
-"""run_command_tests.py CLASS: one class of command_test.py, advise_test.py, analyze_test.py, reading_test.py or
-surroundings_test.py; exit code 77 when all of its tests were skipped."""
+"""run_command_tests.py CLASS: one class of the modules of tests below; exit code 77 when all of its tests were skipped."""
 import sys
 import unittest
 
@@ -9,9 +8,10 @@ import analyze_test
 import command_test
 import reading_test
 import surroundings_test
+import train_test
 
 if __name__ == "__main__":
-    found = [getattr(module, sys.argv[1]) for module in (command_test, advise_test, analyze_test, reading_test, surroundings_test) if hasattr(module, sys.argv[1])]
+    found = [getattr(module, sys.argv[1]) for module in (command_test, advise_test, analyze_test, reading_test, surroundings_test, train_test) if hasattr(module, sys.argv[1])]
     suite = unittest.defaultTestLoader.loadTestsFromTestCase(found[0])
     result = unittest.TextTestRunner(verbosity=2).run(suite)
     for _, reason in result.skipped:

@@ -52,6 +52,7 @@ void add_analyze(Application& application);
 void add_report(Application& application);
 void add_refit(Application& application);
 void add_advise(Application& application);
+void add_train(Application& application);
 void add_doctor(Application& application);
 void add_cache(Application& application);
 void add_db(Application& application);

@@ -89,6 +89,48 @@ constexpr Option<VerbOptions> kVerbs[] = {
                                      .group = "Output",
                                      .help = "Do not check against the f64 reference. The "
                                              "check is the slowest step and needs the device"}),
+    option<&VerbOptions::trained_output>({.name = "output",
+                                          .letter = 'o',
+                                          .kind = OptionKind::kFile,
+                                          .unset = "the model's name with .train.tw, in the current folder",
+                                          .example = "model.train.tw",
+                                          .verbs = "train",
+                                          .group = "Output",
+                                          .help = "Artefact to write"}),
+    option<&VerbOptions::loss>(
+        {.name = "loss",
+         .choices = "cross_entropy|mse|bce|output",
+         .example = "mse",
+         .verbs = "train",
+         .group = "Training",
+         .help =
+             "What is made small. cross_entropy takes i64 class numbers as labels, mse numbers as the output has them, "
+             "bce (binary cross-entropy of logits) numbers from 0 to 1; output is the model's own output of one "
+             "element"}),
+    option<&VerbOptions::optimizer>({.name = "optimizer",
+                                     .choices = "sgd|adam|adamw",
+                                     .example = "sgd",
+                                     .verbs = "train",
+                                     .group = "Training",
+                                     .help = "How parameters follow their gradients"}),
+    option<&VerbOptions::momentum>({.name = "momentum",
+                                    .example = "0.9",
+                                    .verbs = "train",
+                                    .group = "Training",
+                                    .help = "Share of the last change that sgd keeps"}),
+    option<&VerbOptions::weight_decay>({.name = "weight-decay",
+                                        .example = "0.01",
+                                        .verbs = "train",
+                                        .group = "Training",
+                                        .help = "Share of a parameter that is taken off it, times the learning rate; "
+                                                "of sgd and adam part of the gradient"}),
+    option<&VerbOptions::trained>(
+        {.name = "train",
+         .unset = "all parameters",
+         .example = "layers.1.*",
+         .verbs = "train",
+         .group = "Training",
+         .help = "Train only parameters of these names, with * for any characters (repeatable)"}),
     option<&VerbOptions::measure>(
         {.name = "measure",
          .example = "2,5",

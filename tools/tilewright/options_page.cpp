@@ -67,7 +67,8 @@ void print_page() {
   for (const auto& [row, without] : described(global_options()))
     fmt::print("| {} | {} | {} |\n", signature(*row), cell(without), meaning(*row));
   fmt::print(
-      "\n## Compiling\n\nOf `compile` and `advise`, and of `run`, `bench`, `verify`, `explain` and `analyze` where "
+      "\n## Compiling\n\nOf `compile`, `train` and `advise`, and of `run`, `bench`, `verify`, `explain` and `analyze` "
+      "where "
       "MODEL is an "
       "ONNX "
       "model. *Key*: whether\nanother value is another entry of the cache of artefacts; where the cache is not asked "

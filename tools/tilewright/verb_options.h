@@ -54,6 +54,14 @@ struct VerbOptions {
   std::string refitted;
   bool no_verify = false;
 
+  // train
+  std::string trained_output;
+  std::string loss = "cross_entropy";
+  std::string optimizer = "adamw";
+  std::vector<std::string> trained;  // patterns of names
+  double momentum = 0;
+  double weight_decay = 0;
+
   // advise
   std::string measure = "best";  // "all", "best", or numbers of advice
   std::string apply;             // numbers of advice

@@ -31,6 +31,7 @@ void add_verbs(Application& application) {
   add_analyze(application);
   add_report(application);
   add_refit(application);
+  add_train(application);
   add_advise(application);
   add_doctor(application);
   add_cache(application);

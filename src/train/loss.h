@@ -1,0 +1,15 @@
+// Losses as nodes behind a model's output.
+#pragma once
+#include "graph/gradient.h"
+#include "train/options.h"
+
+namespace tw::train {
+
+/// The type of `labels` for an output of type `y`. Throws UserError where the loss does not fit it; `y_name` is for
+/// that.
+TensorType labels_type(Loss loss, const TensorType& y, const std::string& y_name);
+
+/// The loss as f32[]; `labels` is nothing for kOutput. Sums are f32.
+graph::Term loss_of(Loss loss, const graph::Term& y, const graph::Term& labels);
+
+}  // namespace tw::train

@@ -3,6 +3,7 @@
 #include <fnmatch.h>
 
 #include <algorithm>
+#include <set>
 
 #include "graph/ref_tensor.h"
 #include "support/error.h"
@@ -46,11 +47,22 @@ class StepMaker {
  private:
   graph::Graph& graph() { return step_.graph; }
 
+  // Means and variances that batch norms were given: they follow data, not gradients.
+  std::set<ValueId> statistics() {
+    std::set<ValueId> all;
+    for (const graph::Node& node : graph().nodes) {
+      if (node.op == "batch_norm") all.insert({node.inputs.at(3), node.inputs.at(4)});
+    }
+    return all;
+  }
+
   void find_parameters(const std::set<std::string>& weights) {
     std::vector<std::string> known;
+    const std::set<ValueId> measured = statistics();
     for (ValueId id = 0; id < std::ssize(graph().values); ++id) {
       const graph::Value& value = graph().value(id);
       if (!value.is_constant() || !weights.contains(value.name) || value.type.type != DataType::f32()) continue;
+      if (measured.contains(id)) continue;
       known.push_back(value.name);
       if (is_one_of(value.name, options_.trained)) parameters_.push_back(id);
     }

@@ -156,6 +156,23 @@ TEST(TrainingStep, ParametersThatAreNotNamedStay) {
   EXPECT_EQ(trainer.state("b").size(), 2U);
 }
 
+TEST(TrainingStep, StatisticsOfBatchNormsAreNoParameters) {
+  const char* const text = R"(graph norm {
+  input x : f32[4, 3]
+  const scale : f32[3] = [1.0, 0.5, 2.0]
+  const bias : f32[3] = [0.0, 0.25, 0.5]
+  const mean : f32[3] = [0.5, -0.25, 1.0]
+  const variance : f32[3] = [0.5, 1.25, 1.0]
+  y : f32[4, 3] = batch_norm(x, scale, bias, mean, variance) {epsilon = 0.00001}
+  output y
+})";
+  const TrainingStep step = make_training_step(model_of(text, {"scale", "bias", "mean", "variance"}), ops::all_ops(),
+                                               {Loss::kMeanSquared, {.method = Method::kSgd}});
+  std::vector<std::string> names;
+  for (const driver::StatePair& state : step.states) names.push_back(state.input);
+  EXPECT_EQ(names, (std::vector<std::string>{"scale", "bias"}));
+}
+
 const char* const kClassifier = R"(graph classifier {
   input x : f32[4, 3]
   const w : f32[3, 4] = [0.5, -0.25, 1.0, 0.75, -0.5, 0.125, -1.0, 0.5, 0.25, 0.5, -0.75, 1.0]

@@ -310,6 +310,10 @@ Result<ReducedProduct> match_combined_rows(const te::Program& program) {
   if (column < 0) return declined("{} combines columns", reduction->name());
   const Result<std::string> output = epilogue_output(program, *reduction);
   if (!output.ok()) return Reason{output.reason()};
+  for (const te::Compute& c : program.computes) {
+    if (program.is_output(c.name()) && c.name() != value.name && c.name() != *output)
+      return declined("{} leaves the group beside {} and {}", c.name(), value.name, *output);
+  }
   Schedule inlined;
   const te::Program rest = inline_stages(inlined, program, [&](const auto& c) { return c.name() == value.name; });
   for (const te::Compute& c : rest.computes) {

@@ -1,0 +1,34 @@
+// Rows of a product that one reduction combines: which values may leave the group beside the result.
+#include <gtest/gtest.h>
+
+#include "schedule/match/chain.h"
+#include "te/parser.h"
+
+namespace tw::schedule {
+namespace {
+
+// Column sums of 2 (x w + 1).
+te::Program sums(const std::string& outputs) {
+  return te::parse_program(R"(te sums
+input x: f32[32, 16]
+input w: f32[16, 64]
+product: f32[32, 64] = sum(r0 in 16) over (i0, i1) of (x[i0, r0] * w[r0, i1])
+more: f32[32, 64] (i0, i1) = (product[i0, i1] + 1:f32)
+twice: f32[32, 64] (i0, i1) = (more[i0, i1] * 2:f32)
+total: f32[64] = sum(r0 in 32) over (i0) of twice[r0, i0]
+)" + outputs);
+}
+
+TEST(CombinedRows, TheRowsThemselvesMayLeave) {
+  EXPECT_TRUE(match_combined_rows(sums("output total\n")).ok());
+  EXPECT_TRUE(match_combined_rows(sums("output twice\noutput total\n")).ok());
+}
+
+TEST(CombinedRows, WhatTheyAreComputedOfMayNot) {
+  const Result<ReducedProduct> found = match_combined_rows(sums("output more\noutput total\n"));
+  ASSERT_FALSE(found.ok());
+  EXPECT_EQ(found.reason(), "more leaves the group beside twice and total");
+}
+
+}  // namespace
+}  // namespace tw::schedule

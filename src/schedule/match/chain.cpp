@@ -310,10 +310,6 @@ Result<ReducedProduct> match_combined_rows(const te::Program& program) {
   if (column < 0) return declined("{} combines columns", reduction->name());
   const Result<std::string> output = epilogue_output(program, *reduction);
   if (!output.ok()) return Reason{output.reason()};
-  for (const te::Compute& c : program.computes) {
-    if (program.is_output(c.name()) && c.name() != value.name && c.name() != *output)
-      return declined("{} leaves the group beside {} and {}", c.name(), value.name, *output);
-  }
   Schedule inlined;
   const te::Program rest = inline_stages(inlined, program, [&](const auto& c) { return c.name() == value.name; });
   for (const te::Compute& c : rest.computes) {
@@ -346,6 +342,10 @@ Result<ReducedProduct> match_combined_rows(const te::Program& program) {
 }
 
 std::string why_near_declined(const ReducedProduct& match) {
+  for (const std::string& out : match.program.outputs) {
+    if (out != match.segment.output() && out != match.output)
+      return fmt::format("{} leaves the group beside {} and {}", out, match.segment.output(), match.output);
+  }
   const Contraction product = *match_contraction(*match.program.find_compute(match.segment.sum));
   return product.batch.empty() && product.rows.size() == 1 ? "" : match.segment.sum + " is no product of two matrices";
 }

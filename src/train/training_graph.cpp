@@ -111,10 +111,17 @@ class StepMaker {
     return loss_of(options_.loss, builder.term(y), builder.term(labels)).id();
   }
 
-  // A state that begins with `initial`, or with zeros.
-  ValueId add_state(const std::string& name, const TensorType& type, std::optional<graph::RefTensor> initial = {}) {
+  // A state that begins with zeros.
+  ValueId add_state(const std::string& wanted, const TensorType& type) {
+    const ValueId id = graph().add_input(wanted, type);
+    keep(id, {});
+    return id;
+  }
+
+  // An input and, once it is computed, its next value under a name that nothing else has.
+  void keep(ValueId input, std::optional<graph::RefTensor> initial) {
+    const std::string& name = graph().value(input).name;
     step_.states.push_back({name, name + ".next", std::move(initial)});
-    return graph().add_input(name, type);
   }
 
   void append_updates(const std::vector<ValueId>& gradients) {
@@ -123,7 +130,7 @@ class StepMaker {
     for (size_t p = 0; p < parameters_.size(); ++p) {
       const graph::Value value = graph().value(parameters_[p]);
       graph().inputs.push_back(parameters_[p]);
-      step_.states.push_back({value.name, value.name + ".next", initial_[p]});
+      keep(parameters_[p], initial_[p]);
       for (const std::string& suffix : kept_by(optimizer))
         kept[p].push_back(add_state(value.name + "." + suffix, value.type));
     }
@@ -141,6 +148,7 @@ class StepMaker {
     }
     if (counts) next.push_back(step);
     for (size_t s = 0; s < next.size(); ++s) {
+      claim(step_.states[s].output);
       graph().values[static_cast<size_t>(next[s].id())].name = step_.states[s].output;
       graph().outputs.push_back(next[s].id());
     }

@@ -173,6 +173,26 @@ TEST(TrainingStep, StatisticsOfBatchNormsAreNoParameters) {
   EXPECT_EQ(names, (std::vector<std::string>{"scale", "bias"}));
 }
 
+// Names of a model that those of the step's own would be.
+TEST(TrainingStep, NamesThatAreTaken) {
+  const char* const text = R"(graph taken {
+  input x : f32[4, 3]
+  const w : f32[3, 2] = [0.5, -0.25, 1.0, 0.75, -0.5, 0.125]
+  const w.v : f32[2] = [0.25, -0.5]
+  w.next : f32[4, 2] = matmul(x, w)
+  step : f32[4, 2] = add(w.next, w.v)
+  output step
+})";
+  Trainer trainer(model_of(text, {"w", "w.v"}), {Loss::kMeanSquared, {.method = Method::kAdam}});
+  const std::vector<RefTensor> inputs = {floats({kSamples, kFeatures}, numbers(12, 1)),
+                                         floats({kSamples, kOutputs}, numbers(8, 2)), floats({}, {0.05})};
+  const double first = trainer.step(inputs);
+  for (int t = 0; t < 40; ++t) trainer.step(inputs);
+  EXPECT_LT(trainer.step(inputs), 0.5 * first);
+  EXPECT_EQ(trainer.state("w.v").size(), 2U) << "the parameter";
+  EXPECT_EQ(trainer.state("w.v_1").size(), 6U) << "the moment of w";
+}
+
 const char* const kClassifier = R"(graph classifier {
   input x : f32[4, 3]
   const w : f32[3, 4] = [0.5, -0.25, 1.0, 0.75, -0.5, 0.125, -1.0, 0.5, 0.25, 0.5, -0.75, 1.0]

@@ -89,4 +89,13 @@ std::vector<RefTensor> evaluate(const Graph& graph, const OpTable& ops, std::vec
   return Evaluator(graph, ops, rounding).run(std::move(inputs));
 }
 
+te::ValueMap inputs_of(const GroupProgram& group, const std::vector<RefTensor>& values) {
+  te::ValueMap given;
+  for (size_t k = 0; k < group.inputs.size(); ++k) {
+    const RefTensor& x = values[group.inputs[k]];
+    given[group.program.inputs[k].name] = {x.type.type, x.type.shape, x.floats, x.ints};
+  }
+  return given;
+}
+
 }  // namespace tw::graph

@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "graph/op.h"
+#include "tests/harness/te_evaluate.h"
 
 namespace tw::graph {
 
@@ -11,5 +12,8 @@ namespace tw::graph {
 enum class Rounding : uint8_t { kNone, kEachValue };
 std::vector<RefTensor> evaluate(const Graph& graph, const OpTable& ops, std::vector<RefTensor> inputs,
                                 Rounding rounding);
+
+/// The inputs of a group's program among `values`, the values of its graph.
+te::ValueMap inputs_of(const GroupProgram& group, const std::vector<RefTensor>& values);
 
 }  // namespace tw::graph

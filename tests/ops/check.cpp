@@ -84,12 +84,7 @@ graph::Graph graph_of(const Case& c, size_t first, size_t second) {
 std::vector<RefTensor> run(const Case& c, const graph::Graph& g, const std::vector<RefTensor>& inputs) {
   const std::vector<RefTensor> values = graph::evaluate(g, table(), inputs, graph::Rounding::kNone);
   const graph::GroupProgram group = graph::to_te(g, table());
-  te::ValueMap given;
-  for (size_t k = 0; k < group.inputs.size(); ++k) {
-    const RefTensor& x = values[group.inputs[k]];
-    given[group.program.inputs[k].name] = {x.type.type, x.type.shape, x.floats, x.ints};
-  }
-  const te::ValueMap got = te::evaluate(group.program, given);
+  const te::ValueMap got = te::evaluate(group.program, graph::inputs_of(group, values));
   std::vector<RefTensor> results;
   for (size_t k = 0; k < g.outputs.size(); ++k) {
     results.push_back(values[g.outputs[k]]);

@@ -3,15 +3,12 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <set>
 
-#include "driver/code/group_code.h"
 #include "ops/list.h"
-#include "tests/construct/construct_check.h"
+#include "tests/construct/models/group_check.h"
 #include "tests/harness/graph_evaluate.h"
 #include "tests/transform/train/networks.h"
 #include "transform/pass.h"
-#include "transform/storage_order.h"
 #include "transform/train/differentiate.h"
 
 namespace tw::construct {
@@ -41,20 +38,6 @@ void expect_same(const Graph& before, const Graph& after, const std::vector<RefT
     ASSERT_EQ(a.size(), b.size());
     for (size_t e = 0; e < a.size(); ++e)
       ASSERT_NEAR(a[e], b[e], tolerance * (1 + std::fabs(a[e]))) << "output " << k << " element " << e;
-  }
-}
-
-void check_groups(const Graph& groups, const graph::OpTable& ops, const targets::Target& target) {
-  std::set<std::string> known;
-  for (const graph::Node& group : groups.nodes) {
-    if (transform::is_view(groups, group)) continue;
-    const driver::GroupInputs in = {groups, group, ops, target};
-    if (!known.insert(driver::te_key(in)).second) continue;
-    const driver::GroupTe te = driver::build_te(in);
-    GroupTask task{te.program, {}};
-    for (const auto& [name, layout] : te.kept) task.kept.insert(name);
-    SCOPED_TRACE(group.name);
-    check_candidate(task, target, construct(target.families, task, target.info, nullptr).front(), 5e-2);
   }
 }
 

@@ -49,12 +49,7 @@ double difference(const Graph& g, ValueId loss, std::vector<RefTensor>& inputs, 
 
 void expect_same_te(const Graph& g, const std::vector<RefTensor>& values) {
   const graph::GroupProgram group = graph::to_te(g, operators());
-  te::ValueMap given;
-  for (size_t k = 0; k < group.inputs.size(); ++k) {
-    const RefTensor& x = values[group.inputs[k]];
-    given[group.program.inputs[k].name] = {x.type.type, x.type.shape, x.floats, x.ints};
-  }
-  const te::ValueMap got = te::evaluate(group.program, given);
+  const te::ValueMap got = te::evaluate(group.program, graph::inputs_of(group, values));
   for (size_t k = 0; k < g.outputs.size(); ++k) {
     const std::vector<double>& want = values[g.outputs[k]].floats;
     const std::vector<double>& have = got.at(group.output_tensors[k]).floats;

@@ -119,8 +119,8 @@ void add_train(Application& application) {
   add_verb(application,
            {"train",
             "Example: tilewright train model.onnx --loss cross_entropy --optimizer adamw -o model.train.tw\n\nMakes a "
-            "training step of a model: forward pass, loss, gradients and optimizer in one artefact. A run is a step. "
-            "Parameters are states that the artefact keeps on its device; so are the optimizer's moments.",
+            "training step of a model: its passes, loss and optimizer. A run of the artefact is a step. Parameters are "
+            "states that it keeps on its device; so are the optimizer's moments.",
             "MODEL", "ONNX model", train_model});
 }
 

@@ -255,9 +255,9 @@ class EntryCompiler {
 
   // Equal maths under equal plans, written to equal places, are lowered once, unless each group is to be dumped.
   const ProgramSet::Lowered& lower(size_t i, const plan::GroupPlan& plan, PlanOrigin origin) {
-    const std::optional<InPlaceTe>& in_place = groups_.te[i].in_place;
+    const std::vector<InPlaceTe>& in_place = groups_.te[i].in_place;
     std::string key = groups_.text(i);
-    if (in_place) key += "in place " + text_of(*in_place);
+    for (const InPlaceTe& state : in_place) key += "in place " + text_of(state);
     if (origin == PlanOrigin::kUser) key += "plan " + plan_text(plan);
     if (const ProgramSet::Lowered* known = context_.programs.find(key); known != nullptr && !dumper_.enabled())
       return *known;

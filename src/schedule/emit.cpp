@@ -378,18 +378,13 @@ class Emitter {
     return guarded(stage, shares ? shared_stores(stage, values) : stores(stage, members_of(stage)[0], values), false);
   }
 
-  // Several values of one point: what one of them is, others that hold it do not compute again.
+  // Several values of one point: what one of them is, others that hold it do not compute again, and all are known
+  // before the first is stored: it may be the next value of a state that another one reads (driver/code/in_place.h).
   Stmts shared_stores(const Stage& stage, std::vector<Expr> values) const {
     std::vector<std::pair<Expr, Expr>> lets;  // the variable, and what it is
-    for (size_t k = 0; k + 1 < values.size(); ++k) {
+    for (size_t k = 0; k < values.size(); ++k) {
       const Expr value = values[k];
-      const auto is_held = [&](const Expr& other) {
-        bool found = false;
-        visit(other, [&](const Expr& e) { found = found || equal(e, value); });
-        return found;
-      };
-      const bool cheap = value->args.empty() || value.op() == Op::kLoad;
-      if (cheap || std::none_of(values.begin() + static_cast<std::ptrdiff_t>(k) + 1, values.end(), is_held)) continue;
+      if (value.op() != Op::kLoad && value->args.empty()) continue;
       const Expr name = var(fmt::format("{}.value{}", stage.name(), k), value.type());
       lets.emplace_back(name, value);
       values[k] = name;

@@ -86,6 +86,30 @@ TEST(State, ChangesInItsPlacePointByPoint) {
   EXPECT_EQ(entry.outputs.size(), 1u);
 }
 
+// The moments of an optimizer and what follows them: one kernel reads all of a point before it stores any of it.
+TEST(State, SeveralChangeInTheirPlacesTogether) {
+  const Model optimizer = [](ModelBuilder& model) {
+    for (const char* name : {"x", "p", "m", "v"}) model.input(name, {int64_t{5}, int64_t{33}});
+    model.floats("half", {}, {.5}).floats("one", {}, {1});
+    model.node("Mul", {"m", "half"}, {"less_m"});
+    model.node("Add", {"less_m", "x"}, {"m.next"});
+    model.node("Mul", {"v", "half"}, {"less_v"});
+    model.node("Mul", {"x", "x"}, {"square"});
+    model.node("Add", {"less_v", "square"}, {"v.next"});
+    model.node("Add", {"v.next", "one"}, {"more"});
+    model.node("Div", {"m.next", "more"}, {"change"});
+    model.node("Sub", {"p", "change"}, {"p.next"});
+    model.node("Sub", {"p.next", "m"}, {"y"});  // m as it was
+    for (const char* name : {"y", "p.next", "m.next", "v.next"}) model.output(name);
+  };
+  const States states = {{"p", "p.next"}, {"m", "m.next"}, {"v", "v.next"}};
+  const format::Entry entry = compile(optimizer, states).manifest.entries.at(0);
+  EXPECT_EQ(entry.cpu_steps.size(), 1u);
+  EXPECT_EQ(entry.arena_bytes, 0);
+  expect_same(optimizer, states);
+  expect_verified(optimizer, states);
+}
+
 // ---- By a copy.
 
 // h.next = tanh(x w + h r), of which every element reads all of a row of h.

@@ -98,13 +98,14 @@ void merge_axes(GroupTe& te) {
   }
 }
 
-// The state whose next value the group computes; null: it computes none.
-const transform::StateNames* state_of(const GroupInputs& in) {
-  const auto found = std::ranges::find_if(in.states, [&](const transform::StateNames& names) {
+// The states whose next values the group computes.
+std::vector<transform::StateNames> states_of(const GroupInputs& in) {
+  std::vector<transform::StateNames> states;
+  std::ranges::copy_if(in.states, std::back_inserter(states), [&](const transform::StateNames& names) {
     return std::ranges::any_of(in.group.outputs,
                                [&](graph::ValueId out) { return in.graph.value(out).name == names.after; });
   });
-  return found == in.states.end() ? nullptr : &*found;
+  return states;
 }
 
 // The program of `body`, the group's or part of it, in the layouts of the graph's values.
@@ -163,20 +164,26 @@ GroupTe slice_te(const GroupInputs& in) {
   slice.batch = static_cast<int>(index_of(*order, int64_t{0}));
   te.values[slice.position] = position;
   if (in.graph.value(position).is_kept()) te.kept[slice.position] = Layout();
-  te.in_place = slice;
+  te.in_place = {slice};
   return te;
 }
 
-std::optional<InPlaceTe> in_place_of(const GroupInputs& in, const GroupTe& te, const transform::StateNames& state) {
-  const graph::ValueId before = in.graph.find_value(state.before), after = in.graph.find_value(state.after);
-  InPlaceTe out;
-  for (const auto& [tensor, id] : te.values) {
-    if (id == before) out.before = tensor;
-    if (id == after) out.next = tensor;
+// Those of the states that the group reads, too.
+std::vector<InPlaceTe> in_place_of(const GroupInputs& in, const GroupTe& te,
+                                   const std::vector<transform::StateNames>& states) {
+  std::vector<InPlaceTe> all;
+  for (const transform::StateNames& state : states) {
+    const graph::ValueId before = in.graph.find_value(state.before), after = in.graph.find_value(state.after);
+    InPlaceTe out;
+    for (const auto& [tensor, id] : te.values) {
+      if (id == before) out.before = tensor;
+      if (id == after) out.next = tensor;
+    }
+    if (out.before.empty()) continue;
+    verify_in_place(te.program, out);
+    all.push_back(out);
   }
-  if (out.before.empty()) return std::nullopt;
-  verify_in_place(te.program, out);
-  return out;
+  return all;
 }
 
 }  // namespace
@@ -188,14 +195,15 @@ std::string text_of(const GroupTe& te) {
 }
 
 GroupTe build_te(const GroupInputs& in) {
-  const transform::StateNames* state = state_of(in);
-  const graph::ValueId before = state == nullptr ? graph::kAbsent : in.graph.find_value(state->before);
-  const bool slices = state != nullptr && transform::in_place(in.ops, in.graph, in.group, before,
-                                                              in.group.outputs[0]) == transform::InPlace::kSlice;
-  if (slices) return slice_te(in);
+  const std::vector<transform::StateNames> states = states_of(in);
+  const auto is_slice = [&](const transform::StateNames& state) {
+    return transform::in_place(in.ops, in.graph, in.group, in.graph.find_value(state.before), in.group.outputs[0]) ==
+           transform::InPlace::kSlice;
+  };
+  if (std::ranges::any_of(states, is_slice)) return slice_te(in);
   GroupTe te = te_of(in, *in.group.body);
   merge_axes(te);
-  if (state != nullptr) te.in_place = in_place_of(in, te, *state);
+  te.in_place = in_place_of(in, te, states);
   return te;
 }
 
@@ -270,7 +278,7 @@ std::string te_key(const GroupInputs& in) {
     key.add(std::string_view(value.layout.is_identity() ? "" : to_string(value.layout)));
   }
   // Which state it is, and who else reads it, decides how the group is computed: no other group shares its key.
-  if (state_of(in) != nullptr) key.add(int64_t{in.group.outputs[0]});
+  if (!states_of(in).empty()) key.add(int64_t{in.group.outputs[0]});
   return key.take();
 }
 
@@ -302,17 +310,17 @@ lower::LowerOptions lowering_for(const TargetInfo& target, Precision precision) 
 }
 
 loop::Program lower_group(const te::Program& program, const plan::GroupPlan& plan, const GroupOptions& options,
-                          const std::optional<InPlaceTe>& in_place) {
+                          std::span<const InPlaceTe> in_place) {
   const te::Program stored = te::apply_layouts(program, plan.layouts);
   if (options.dump_te) options.dump_te(stored);
   lower::RunOptions run = options.lower;
   run.lower.inner_divisor = schedule::gathers(plan.schedule) ? 0 : te::common_divisor(program);
   const loop::Program scheduled = schedule::apply(stored, plan.schedule);
-  return lower::lower(in_place ? put_in_place(scheduled, *in_place) : scheduled, run);
+  return lower::lower(put_in_place(scheduled, in_place), run);
 }
 
 LoweredGroup lower_planned(const te::Program& program, const plan::GroupPlan& plan, const GroupOptions& options,
-                           const std::optional<InPlaceTe>& in_place) {
+                           std::span<const InPlaceTe> in_place) {
   LoweredGroup out;
   try {
     out.loops = std::make_shared<const loop::Program>(lower_group(program, plan, options, in_place));

@@ -3,7 +3,7 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -53,7 +53,7 @@ struct GroupTe {
   te::Program program;
   std::map<std::string, graph::ValueId> values;  // inputs and outputs -> value of the graph of groups
   std::map<std::string, Layout> kept;            // inputs that the artefact keeps -> layout so far
-  std::optional<InPlaceTe> in_place = {};
+  std::vector<InPlaceTe> in_place = {};
 };
 GroupTe build_te(const GroupInputs& in);
 /// All that the te program of a group depends on, as bytes: groups with equal keys have equal programs.
@@ -78,11 +78,11 @@ lower::LowerOptions lowering_for(const TargetInfo& target, Precision precision);
 /// Loop IR of `program` under the layouts and the schedule of `plan`, lowered; of a state's next value in its place.
 /// UserError when the schedule does not fit.
 loop::Program lower_group(const te::Program& program, const plan::GroupPlan& plan, const GroupOptions& options,
-                          const std::optional<InPlaceTe>& in_place = {});
+                          std::span<const InPlaceTe> in_place = {});
 
 /// The same with its operations. UsageError, which names the group, when a plan of the user's does not fit.
 LoweredGroup lower_planned(const te::Program& program, const plan::GroupPlan& plan, const GroupOptions& options,
-                           const std::optional<InPlaceTe>& in_place = {});
+                           std::span<const InPlaceTe> in_place = {});
 
 /// What the parameters of a group's loops are, whose plan stores constants in `layouts`.
 std::map<std::string, Param> describe_params(const GroupInputs& in, const GroupTe& te, const loop::Program& loops,

@@ -90,19 +90,35 @@ void verify_in_place(const te::Program& program, const InPlaceTe& in_place) {
   }
 }
 
-loop::Program put_in_place(const loop::Program& program, const InPlaceTe& in_place) {
-  loop::Program out = program;
-  for (loop::Kernel& kernel : out.kernels) {
-    const auto next = std::ranges::find(kernel.params, in_place.next, &loop::Buffer::name);
+namespace {
+
+bool has_param(const loop::Kernel& kernel, const std::string& name) {
+  return std::ranges::find(kernel.params, name, &loop::Buffer::name) != kernel.params.end();
+}
+
+void put_in_place(loop::Program& program, const InPlaceTe& state) {
+  bool changed = false;
+  for (loop::Kernel& kernel : program.kernels) {
+    const auto next = std::ranges::find(kernel.params, state.next, &loop::Buffer::name);
+    TW_CHECK(!changed || state.before.empty() || !has_param(kernel, state.before),
+             "kernel {} reads a state that the group has changed", kernel.name);
     if (next == kernel.params.end()) continue;
     TW_CHECK(!kernel.is_implemented(), "kernel {} changes a state and has no code of ours", kernel.name);
-    if (in_place.is_slice()) {
-      const int64_t rows = next->shape[static_cast<size_t>(in_place.axis)];
-      kernel = SliceWriter(in_place, rows).run(std::move(kernel));
-    } else if (!in_place.before.empty()) {
-      kernel = read_from(std::move(kernel), in_place.before, in_place.next);
+    if (state.is_slice()) {
+      const int64_t rows = next->shape[static_cast<size_t>(state.axis)];
+      kernel = SliceWriter(state, rows).run(std::move(kernel));
+    } else if (!state.before.empty()) {
+      kernel = read_from(std::move(kernel), state.before, state.next);
     }
+    changed = true;
   }
+}
+
+}  // namespace
+
+loop::Program put_in_place(const loop::Program& program, std::span<const InPlaceTe> states) {
+  loop::Program out = program;
+  for (const InPlaceTe& state : states) put_in_place(out, state);
   return out;
 }
 

@@ -1,6 +1,6 @@
 // Groups that change a state where it is stored: their kernels write the state's own memory, and read it there.
 #pragma once
-#include <optional>
+#include <span>
 #include <string>
 
 #include "core/data_type.h"
@@ -31,8 +31,8 @@ std::string text_of(const InPlaceTe& in_place);
 /// by which one buffer may be both.
 void verify_in_place(const te::Program& program, const InPlaceTe& in_place);
 
-/// The kernels of `program`, before they are lowered, as such of the state. A position is taken as the nearest at which
-/// the rows lie inside of the state: pass check-indices reports others.
-loop::Program put_in_place(const loop::Program& program, const InPlaceTe& in_place);
+/// The kernels of `program`, before they are lowered, as such of the states. A position is taken as the nearest at
+/// which the rows lie inside of the state: pass check-indices reports others.
+loop::Program put_in_place(const loop::Program& program, std::span<const InPlaceTe> states);
 
 }  // namespace tw::driver

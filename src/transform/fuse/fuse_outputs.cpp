@@ -106,7 +106,36 @@ class OutputFuser {
     return fmt::format("{} is read by {} group{}", name, count, count == 1 ? "" : "s");
   }
 
-  // A state changes in its place where its group has one output: worth more than a reading saved.
+  // A state changes in its place, which is worth more than a reading saved: where its group has one output, or computes
+  // points of one shape alone, whose kernel reads all of a point before it stores any.
+  RuleResult keeps_place(ValueId value, int a, int b) const {
+    const int changing = changes_state(a) ? a : b;
+    if (!changes_state(changing) || (has_only_points_of(value, a) && has_only_points_of(value, b))) return kPointsRule;
+    return because("state", "the group of {} changes a state in its place, and {} is no value at the same points alone",
+                   name_of(changing), name_of(changing == a ? b : a));
+  }
+
+  // Whether the cluster is element-wise, all of it at the points of `value` and stored like it.
+  bool has_points_of(ValueId value, int cluster) const {
+    const graph::Value& at = graph_.value(value);
+    return kinds_[cluster].is_pointwise() && std::ranges::all_of(clusters_.members(cluster), [&](int n) {
+             return std::ranges::all_of(graph_.nodes[n].outputs, [&](ValueId out) {
+               return graph_.value(out).type.shape == at.type.shape && graph_.value(out).layout == at.layout;
+             });
+           });
+  }
+
+  // The same of what it does not store.
+  bool has_only_points_of(ValueId value, int cluster) const {
+    const Shape& shape = graph_.value(value).type.shape;
+    return has_points_of(value, cluster) && std::ranges::all_of(clusters_.members(cluster), [&](int n) {
+             const Node& node = graph_.nodes[n];
+             return !node.is_group() || std::ranges::all_of(node.body->nodes, [&](const Node& inner) {
+               return node.body->value(inner.outputs[0]).type.shape == shape;
+             });
+           });
+  }
+
   bool changes_state(int cluster) const {
     return std::ranges::any_of(clusters_.members(cluster), [&](int n) {
       return std::ranges::any_of(graph_.nodes[n].outputs, [&](ValueId out) {
@@ -123,9 +152,7 @@ class OutputFuser {
                      uses_of(value), reader);
     if (kinds_[from].contractions > 0 && kinds_[to].reductions > 0)
       return because("tile", "{}, and the group of {} combines elements of several tiles", uses_of(value), reader);
-    if (changes_state(from) || changes_state(to))
-      return because("state", "{}, and the group of {} changes a state in its place: it has one output", uses_of(value),
-                     name_of(changes_state(from) ? from : to));
+    if (const RuleResult stays = keeps_place(value, from, to); !stays.ok()) return stays;
     if (kinds_[from].contractions > 1 || (kinds_[from].contractions > 0 && kinds_[from].reductions > 0))
       return because("chain", "{}, and the blocks of the group of {} have one output", uses_of(value), name_of(from));
     const RuleResult apart = may_unite(from, to);
@@ -205,16 +232,7 @@ class OutputFuser {
 
   RuleResult are_siblings(ValueId value, int a, int b) {
     const Why other = because(kSiblingsRule, "groups of another space");
-    if (changes_state(a) || changes_state(b)) return because("state", "a state is changed in its place");
-    for (const int c : {a, b}) {
-      if (!kinds_[c].is_pointwise()) return other;
-      for (const int n : clusters_.members(c)) {
-        for (const ValueId out : graph_.nodes[n].outputs) {
-          const graph::Value &mine = graph_.value(out), &shared = graph_.value(value);
-          if (mine.type.shape != shared.type.shape || mine.layout != shared.layout) return other;
-        }
-      }
-    }
+    if (!has_points_of(value, a) || !has_points_of(value, b)) return other;
     if (clusters_.between(b, a) != ClusterOrder::kNone)
       return because("cycle", "{} needs what {} computes", name_of(a), name_of(b));
     const RuleResult apart = may_unite(a, b);

@@ -49,8 +49,8 @@ std::vector<double> numbers(int64_t count, int64_t seed) {
 class Trainer {
  public:
   Trainer(const frontend::ImportResult& model, const TrainOptions& options)
-      : step_(make_training_step(model, ops::all_ops(), options)),
-        session_(load(step_)),
+      : training_(make_training(model, ops::all_ops(), options)),
+        session_(load(training_)),
         states_(session_.initial_states()) {}
 
   double step(const std::vector<RefTensor>& inputs) {
@@ -63,21 +63,22 @@ class Trainer {
     return loss;
   }
   std::vector<double> state(const std::string& name) {
-    for (size_t s = 0; s < step_.states.size(); ++s) {
-      if (step_.states[s].input == name) return artefact::to_reference(states_[s]).floats;
+    for (size_t s = 0; s < training_.states.size(); ++s) {
+      if (training_.states[s].input == name) return artefact::to_reference(states_[s]).floats;
     }
     ADD_FAILURE() << "no state " << name;
     return {};
   }
 
  private:
-  static artefact::Session load(const TrainingStep& step) {
+  static artefact::Session load(const Training& training) {
     driver::CompileOptions options;
-    options.states = step.states;
+    options.states = training.states;
     options.precision = Precision::kStrict;
-    return artefact::Session::load_memory(driver::artefact_bytes(driver::compile_graph(step.graph, options)), {});
+    return artefact::Session::load_memory(
+        driver::artefact_bytes(driver::compile_graph(training.functions.front().graph, options)), {});
   }
-  TrainingStep step_;
+  Training training_;
   artefact::Session session_;
   std::vector<Array> states_;
 };
@@ -166,11 +167,12 @@ TEST(TrainingStep, StatisticsOfBatchNormsAreNoParameters) {
   y : f32[4, 3] = batch_norm(x, scale, bias, mean, variance) {epsilon = 0.00001}
   output y
 })";
-  const TrainingStep step = make_training_step(model_of(text, {"scale", "bias", "mean", "variance"}), ops::all_ops(),
-                                               {Loss::kMeanSquared, {.method = Method::kSgd}});
+  const Training training = make_training(model_of(text, {"scale", "bias", "mean", "variance"}), ops::all_ops(),
+                                          {Loss::kMeanSquared, {.method = Method::kSgd}});
+  EXPECT_EQ(training.parameters, (std::vector<std::string>{"scale", "bias"}));
   std::vector<std::string> names;
-  for (const driver::StatePair& state : step.states) names.push_back(state.input);
-  EXPECT_EQ(names, (std::vector<std::string>{"scale", "bias"}));
+  for (const driver::StatePair& state : training.states) names.push_back(state.input);
+  EXPECT_EQ(names, training.parameters);
 }
 
 // Names of a model that those of the step's own would be.
@@ -237,7 +239,7 @@ TEST(TrainingStep, AModelThatHasItsLoss) {
 TEST(TrainingStep, WhatDoesNotFitIsNamed) {
   const auto message = [](const std::string& text, std::set<std::string> weights, TrainOptions options) {
     try {
-      make_training_step(model_of(text, std::move(weights)), ops::all_ops(), options);
+      make_training(model_of(text, std::move(weights)), ops::all_ops(), options);
     } catch (const UserError& error) {
       return std::string(error.what());
     }

@@ -59,19 +59,20 @@ frontend::ImportResult import_one(const std::string& model, const driver::Compil
 }
 
 // Which states are parameters, and how many elements they have.
-std::pair<int64_t, int64_t> parameters(const train::TrainingStep& step) {
+std::pair<int64_t, int64_t> parameters(const train::Training& training) {
   std::pair<int64_t, int64_t> all = {0, 0};
-  for (const driver::StatePair& state : step.states) {
+  for (const driver::StatePair& state : training.states) {
     if (state.initial) all = {all.first + 1, all.second + state.initial->type.elements()};
   }
   return all;
 }
 
-void print_text(const GlobalOptions& global, const train::TrainingStep& step, const std::string& line) {
+void print_text(const GlobalOptions& global, const train::Training& training, const std::string& line) {
   say(global, line);
-  const auto inputs = std::span(step.graph.inputs).first(step.graph.inputs.size() - step.states.size());
-  const auto names = mapped(inputs, [&](graph::ValueId id) { return step.graph.value(id).name; });
-  const auto [count, elements] = parameters(step);
+  const graph::Graph& step = training.functions.front().graph;
+  const auto inputs = std::span(step.inputs).first(step.inputs.size() - training.states.size());
+  const auto names = mapped(inputs, [&](graph::ValueId id) { return step.value(id).name; });
+  const auto [count, elements] = parameters(training);
   say(global, fmt::format("a run is a step: it takes {} and gives loss; it trains {} of {} elements in all",
                           fmt::join(names, ", "), count_text(count, "parameter"), elements));
 }
@@ -84,9 +85,9 @@ int train_model(const GlobalOptions& global, const VerbOptions& options) {
   driver::CompileOptions compile = with_surroundings(options.compile, progress);
   const double start = now_seconds();
   const frontend::ImportResult model = import_one(options.model, compile);
-  train::TrainingStep step = train::make_training_step(model, ops::all_ops(), train_options(options));
-  compile.states = step.states;
-  const driver::Compiled compiled = driver::compile_graph(step.graph, compile);
+  const train::Training training = train::make_training(model, ops::all_ops(), train_options(options));
+  compile.states = training.states;
+  const driver::Compiled compiled = driver::compile_graph(training.functions.front().graph, compile);
   if (!options.compile.stop_after.empty()) return kOk;
   driver::write_artefact(compiled, output);
   const driver::CompileOutcome outcome = driver::outcome_of(compiled);
@@ -95,7 +96,7 @@ int train_model(const GlobalOptions& global, const VerbOptions& options) {
   const auto bytes = static_cast<int64_t>(std::filesystem::file_size(output));
   const double seconds = now_seconds() - start;
   if (global.json) {
-    const auto [count, elements] = parameters(step);
+    const auto [count, elements] = parameters(training);
     nlohmann::ordered_json document = {{"output", output},
                                        {"bytes", bytes},
                                        {"seconds", seconds},
@@ -103,11 +104,11 @@ int train_model(const GlobalOptions& global, const VerbOptions& options) {
                                        {"elements", elements},
                                        {"loss", options.loss},
                                        {"optimizer", options.optimizer}};
-    document["states"] = mapped(step.states, [](const driver::StatePair& s) { return s.input; });
+    document["states"] = mapped(training.states, [](const driver::StatePair& s) { return s.input; });
     print_json("tilewright.train.v1", document);
     return kOk;
   }
-  print_text(global, step,
+  print_text(global, training,
              fmt::format("{} -> {} ({}) for {} in {}", options.model, output, size_text(static_cast<double>(bytes)),
                          outcome.summary.target, time_text(seconds)));
   return kOk;

@@ -7,6 +7,7 @@
 
 #include "support/error.h"
 #include "support/join.h"
+#include "train/dropout.h"
 #include "train/loss.h"
 
 namespace tw::train {
@@ -29,6 +30,7 @@ class ModelMaker {
   TrainedModel run() {
     const ValueId y = output();
     for (const char* name : {"labels", "learning_rate", "loss", "step"}) claim(graph(), name);
+    if (has_dropouts(graph())) claim(graph(), "seed");
     const ValueId labels = add_labels(y);
     for (const ValueId p : out_.parameters) free(p);
     graph::GradientBuilder builder(graph(), ops_);

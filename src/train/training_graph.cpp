@@ -1,6 +1,7 @@
 #include "train/training_graph.h"
 
 #include "support/join.h"
+#include "train/dropout.h"
 #include "train/optimizer.h"
 #include "train/trained_model.h"
 #include "transform/train/differentiate.h"
@@ -10,6 +11,9 @@ namespace {
 
 using graph::Term;
 using graph::ValueId;
+
+// The number of steps that were made: a state, and no input yet.
+ValueId add_count(graph::Graph& graph) { return graph.add_value("step", {DataType::f32(), {}}); }
 
 std::vector<ValueId> gradients_of(TrainedModel& model, const graph::OpTable& ops) {
   return transform::differentiate(model.graph, ops, model.loss, model.parameters);
@@ -28,8 +32,12 @@ void add_output(graph::Graph& graph, const graph::OpTable& ops, ValueId value, c
 }
 
 graph::Graph grads_graph(TrainedModel model, const graph::OpTable& ops) {
+  const bool draws = has_dropouts(model.graph);
+  const ValueId count = draws ? add_count(model.graph) : graph::kAbsent;
+  if (draws) seed_dropouts(model.graph, count);
   const std::vector<ValueId> gradients = gradients_of(model, ops);
   append(model.graph.inputs, model.parameters);
+  if (draws) model.graph.inputs.push_back(count);
   model.graph.outputs = {model.loss};
   for (size_t p = 0; p < gradients.size(); ++p)
     add_output(model.graph, ops, gradients[p], model.graph.value(model.parameters[p]).name + ".grad");
@@ -51,6 +59,9 @@ class StepMaker {
 
   graph::Graph run(std::vector<driver::StatePair>& states) {
     rate_ = graph().add_input("learning_rate", {DataType::f32(), {}});
+    const bool draws = has_dropouts(graph());
+    if (draws || counts_steps(optimizer_)) count_ = add_count(graph());
+    if (draws) seed_dropouts(graph(), count_);
     const std::vector<ValueId> gradients = gradients_of(model_, ops_);
     graph().outputs = {model_.loss};
     append_updates(gradients);
@@ -63,13 +74,14 @@ class StepMaker {
 
   // A state that begins with zeros.
   ValueId add_state(const std::string& wanted, const TensorType& type) {
-    const ValueId id = graph().add_input(wanted, type);
+    const ValueId id = graph().add_value(wanted, type);
     keep(id, {});
     return id;
   }
 
   // An input and, once it is computed, its next value under a name that nothing else has.
   void keep(ValueId input, std::optional<graph::RefTensor> initial) {
+    graph().inputs.push_back(input);
     const std::string& name = graph().value(input).name;
     states_.push_back({name, name + ".next", std::move(initial)});
   }
@@ -79,15 +91,13 @@ class StepMaker {
     std::vector<std::vector<ValueId>> kept(parameters.size());
     for (size_t p = 0; p < parameters.size(); ++p) {
       const graph::Value value = graph().value(parameters[p]);
-      graph().inputs.push_back(parameters[p]);
       keep(parameters[p], model_.initial[p]);
       for (const std::string& suffix : kept_by(optimizer_))
         kept[p].push_back(add_state(value.name + "." + suffix, value.type));
     }
-    const bool counts = counts_steps(optimizer_);
-    const ValueId count = counts ? add_state("step", {DataType::f32(), {}}) : graph::kAbsent;
+    if (count_ != graph::kAbsent) keep(count_, {});
     graph::GradientBuilder builder(graph(), ops_);
-    const Term step = counts ? builder.term(count) + 1 : Term{};
+    const Term step = count_ != graph::kAbsent ? builder.term(count_) + 1 : Term{};
     std::vector<Term> next;
     for (size_t p = 0; p < parameters.size(); ++p) {
       builder.name_after(graph().value(parameters[p]).name);
@@ -95,7 +105,7 @@ class StepMaker {
       append(next, updated(optimizer_, {builder.term(parameters[p]), builder.term(gradients[p]), builder.term(rate_),
                                         step, states}));
     }
-    if (counts) next.push_back(step);
+    if (step) next.push_back(step);
     for (size_t s = 0; s < next.size(); ++s) add_output(graph(), ops_, next[s].id(), states_[s].output);
   }
 
@@ -104,6 +114,7 @@ class StepMaker {
   const Optimizer& optimizer_;
   std::vector<driver::StatePair> states_;
   ValueId rate_ = graph::kAbsent;
+  ValueId count_ = graph::kAbsent;  // of steps, where anything asks for it
 };
 
 }  // namespace

@@ -13,11 +13,11 @@ namespace tw::train {
 
 /// Functions on the same states. All take the model's inputs and `labels` (but for kOutput), and give `loss` f32[]:
 ///  - "step" takes `learning_rate` f32[], too, and changes all states: every parameter NAME becomes NAME.next, NAME.m
-///  and
-///    NAME.v are
-///    of the optimizer, and `step` of those that count;
+///    and NAME.v are of the optimizer, and `step` of those that count;
 ///  - "grads" gives NAME.grad of each parameter behind the loss, of the parameter's type, and changes no state;
 ///  - "eval" gives the model's output and, behind it, the loss (alone where that is the output), and changes no state.
+/// Where the model has dropouts, "step" and "grads" take `seed` i64[] and draw at the number of the step, which is then
+/// counted; "eval" drops nothing.
 /// Parameters that a function reads, and states that it changes, are inputs of its graph behind the others.
 struct Training {
   std::vector<driver::FunctionGraph> functions;

@@ -53,6 +53,24 @@ class Train(Case):
         got = npy_floats((self.folder / "loss.npy").read_bytes())
         self.assertTrue(math.isclose(got[0], want, rel_tol=1e-5), (got, want))
 
+    def test_dropouts_take_a_seed(self):
+        nodes = [ob.node("Dropout", ["x"], ["d"], "Dropout_0"), ob.node("MatMul", ["d", "w"], ["y"], "MatMul_0")]
+        self.write("dropped.onnx", ob.model(nodes, [ob.value_info("x", [SAMPLES, FEATURES])], [ob.value_info("y", [SAMPLES, CLASSES])],
+                                            [ob.tensor("w", [FEATURES, CLASSES], WEIGHTS)]))
+        said = self.succeeds("train", "dropped.onnx", "--loss", "mse", "--optimizer", "sgd", "-o", "d.tw")
+        self.assertIn("takes x, labels, learning_rate, seed and gives loss", said.stderr + said.stdout)
+        self.write("x.npy", npy([SAMPLES, FEATURES], [1] * (SAMPLES * FEATURES)))
+        self.write("labels.npy", npy([SAMPLES, CLASSES], [0] * (SAMPLES * CLASSES)))
+        self.write("rate.npy", npy([], [0]))
+        losses = []
+        for seed in (3, 3, 4):
+            self.write("seed.npy", npy([], [seed], "<i8"))
+            self.succeeds("run", "d.tw", "--input", "x=@x.npy", "--input", "labels=@labels.npy", "--input", "learning_rate=@rate.npy",
+                          "--input", "seed=@seed.npy", "--output", "loss=@loss.npy")
+            losses.append((self.folder / "loss.npy").read_bytes())
+        self.assertEqual(losses[0], losses[1])
+        self.assertNotEqual(losses[0], losses[2])
+
     def test_what_is_refused(self):
         self.fails(USAGE, ["train", "linear.onnx", "--momentum", "0.9"], "--momentum", "sgd")
         self.fails(USAGE, ["train", "linear.onnx", "--dtype", "f16"], "f16", "bf16")

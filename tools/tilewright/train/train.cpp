@@ -53,7 +53,9 @@ void check_words(const VerbOptions& options, const std::string& output) {
 }
 
 frontend::ImportResult import_one(const std::string& model, const driver::CompileOptions& compile) {
-  std::vector<frontend::ImportResult> models = driver::import_file(model, compile);
+  driver::CompileOptions training = compile;
+  for (frontend::ImportOptions& import : training.imports) import.purpose = frontend::Purpose::kTraining;
+  std::vector<frontend::ImportResult> models = driver::import_file(model, training);
   if (models.size() != 1) throw UsageError("a training step is for one combination of shapes, not {}", models.size());
   return std::move(models.front());
 }

@@ -106,19 +106,6 @@ Outputs convert_lp_normalization(NodeContext& c) {
   return {c.emit().op("lp_norm", {c.input(0)}, {{"axis", c.axis_or("axis", -1, c.rank(0))}, {"p", p}})};
 }
 
-Outputs convert_dropout(NodeContext& c) {
-  c.ignore_attr("seed");
-  c.ignore_attr("ratio");
-  c.ignore_attr("is_test");
-  Emitter& e = c.emit();
-  const bool training = c.opset() >= 12 && c.has(2) && c.const_float(2, "training_mode") != 0;
-  const double ratio = c.opset() >= 12 && c.has(1) && training ? c.const_float(1, "ratio") : 0.5;
-  if (training && ratio != 0) throw Unsupported("training_mode is not supported: export the model for inference");
-  Outputs outputs{c.input(0)};
-  if (c.wants(1)) outputs.push_back(e.filled(1, {c.opset() < 10 ? c.type(0).type : DataType::boolean(), c.shape(0)}));
-  return outputs;
-}
-
 }  // namespace
 
 std::vector<ConverterRow> normalization_rows() {
@@ -135,8 +122,7 @@ std::vector<ConverterRow> normalization_rows() {
           {"GroupNormalization", 18, 0, convert_group_normalization},
           {"MeanVarianceNormalization", 9, 0, convert_mean_variance_normalization},
           {"LpNormalization", 1, 0, convert_lp_normalization},
-          {"LRN", 1, 0, plain("lrn", 1, {{"size"}, {"alpha", 1e-4F}, {"beta", 0.75}, {"bias", 1.0}})},
-          {"Dropout", 1, 0, convert_dropout}};
+          {"LRN", 1, 0, plain("lrn", 1, {{"size"}, {"alpha", 1e-4F}, {"beta", 0.75}, {"bias", 1.0}})}};
 }
 
 }  // namespace tw::frontend

@@ -6,6 +6,7 @@
 #include <map>
 
 #include "artefact/session.h"
+#include "driver/code/generate.h"
 #include "driver/compile.h"
 #include "ops/list.h"
 #include "tests/harness/graph_evaluate.h"
@@ -171,6 +172,19 @@ TEST(DropoutStep, RepeatsForThreadsAndPlans) {
     for (size_t k = 0; k < a.size(); ++k) EXPECT_EQ(a[k].bytes, b[k].bytes) << k;
     EXPECT_NEAR(loss_of(a), loss_of(c), 1e-5);
   }
+}
+
+// A GPU's threads hold whole counters: four neighbours of one.
+TEST(DropoutStep, IsCodeForGpus) {
+  if (const Result<bool> available = driver::cuda_generation_available(); !available.ok())
+    GTEST_SKIP() << "not run: " << available.reason();
+  const Training step = step_of(Method::kSgd);
+  driver::CompileOptions options;
+  options.target = "cuda:sm_90a";
+  options.no_measure = true;
+  options.no_cache = true;
+  options.states = step.states;
+  EXPECT_FALSE(driver::artefact_bytes(driver::compile_graph(step.functions.front().graph, options)).empty());
 }
 
 TEST(DropoutStep, ModelsWithAnInputCalledSeed) {

@@ -12,17 +12,19 @@
 namespace tw::train {
 
 /// Functions on the same states. All take the model's inputs and `labels` (but for kOutput), and give `loss` f32[]:
-///  - "step" takes `learning_rate` f32[], too, and changes all states: every parameter NAME becomes NAME.next, NAME.m
-///  and
-///    NAME.v are
-///    of the optimizer, and `step` of those that count;
+///  - "step" takes `learning_rate` f32[], too, and changes the states: every parameter NAME becomes NAME.next. Beside
+///  it
+///    are NAME.m and NAME.v of the optimizer, NAME.sum of several runs, NAME.average; running means and variances of
+///    batch norms; `step`, `run_of_step`, `loss_scale`, `good_steps`, `skipped_steps`, as the options want them;
 ///  - "grads" gives NAME.grad of each parameter behind the loss, of the parameter's type, and changes no state;
 ///  - "eval" gives the model's output and, behind it, the loss (alone where that is the output), and changes no state.
-/// Parameters that a function reads, and states that it changes, are inputs of its graph behind the others.
+///    It takes averages and running statistics where there are some.
+/// States that a function reads are inputs of its graph behind the others.
 struct Training {
   std::vector<driver::FunctionGraph> functions;
   std::vector<driver::StatePair> states;  // with the values that they begin with
   std::vector<std::string> parameters;    // which of the states are
+  std::vector<std::string> averages;      // of each parameter, or none
 };
 
 /// Throws UserError, naming the model's outputs or parameters, where the loss does not fit the output or no parameter

@@ -14,9 +14,9 @@ SAMPLES, FEATURES, CLASSES = 5, 4, 3
 WEIGHTS = [(i * 37 % 11 - 5) / 16 for i in range(FEATURES * CLASSES)]
 
 
-def linear():
+def linear(batch=SAMPLES):
     nodes = [ob.node("MatMul", ["x", "w"], ["p"], "MatMul_0"), ob.node("Add", ["p", "b"], ["y"], "Add_0")]
-    return ob.model(nodes, [ob.value_info("x", [SAMPLES, FEATURES])], [ob.value_info("y", [SAMPLES, CLASSES])],
+    return ob.model(nodes, [ob.value_info("x", [batch, FEATURES])], [ob.value_info("y", [batch, CLASSES])],
                     [ob.tensor("w", [FEATURES, CLASSES], WEIGHTS), ob.tensor("b", [CLASSES], [0.5, -0.25, 0.125])])
 
 
@@ -29,7 +29,7 @@ class Train(Case):
         document = json.loads(self.succeeds("train", "linear.onnx", "--loss", "mse", "--optimizer", "adam", "--json").stdout)
         self.assertEqual((document["schema"], document["output"]), ("tilewright.train.v1", "linear.train.tw"))
         self.assertEqual((document["parameters"], document["elements"]), (2, FEATURES * CLASSES + CLASSES))
-        self.assertEqual(document["states"], ["w", "w.m", "w.v", "b", "b.m", "b.v", "step"])
+        self.assertEqual(document["states"], ["w", "w.m", "w.v", "b", "b.m", "b.v", "step", "skipped_steps"])
         described = json.loads(self.succeeds("inspect", "linear.train.tw", "--json").stdout)
         entry = described["manifest"]["entries"][0]
         self.assertEqual([i["name"] for i in entry["inputs"]], ["x", "labels", "learning_rate"])
@@ -53,9 +53,64 @@ class Train(Case):
         got = npy_floats((self.folder / "loss.npy").read_bytes())
         self.assertTrue(math.isclose(got[0], want, rel_tol=1e-5), (got, want))
 
+    def states(self, *options):
+        return json.loads(self.succeeds("train", "linear.onnx", "--loss", "mse", *options, "--json").stdout)["states"]
+
+    def test_states_by_option(self):
+        plain = ["w", "w.m", "w.v", "b", "b.m", "b.v", "step", "skipped_steps"]
+        self.assertEqual(self.states("--no-skip"), plain[:-1])
+        self.assertEqual(self.states("--optimizer", "lamb", "--clip-norm", "1", "--beta1", "0.8"), plain)
+        self.assertEqual(self.states("--optimizer", "sgd", "--average", "0.9"), ["w", "w.average", "b", "b.average", "skipped_steps"])
+        self.assertEqual(self.states("--optimizer", "sgd", "--accumulate", "4"), ["w", "w.sum", "b", "b.sum", "run_of_step", "skipped_steps"])
+        self.assertEqual(self.states("--dtype", "f16", "--loss-scale", "1024"), ["loss_scale"] + plain[:-1] + ["good_steps", "skipped_steps"])
+        self.assertEqual(self.states("--dtype", "bf16"), plain)
+
+    def run_step(self, x, x_shape, labels, labels_shape, rate):
+        self.write("x.npy", npy(x_shape, x))
+        self.write("labels.npy", npy(labels_shape, labels))
+        self.write("rate.npy", npy([], [rate]))
+        return ["run", "linear.train.tw", "--input", "x=@x.npy", "--input", "labels=@labels.npy", "--input",
+                "learning_rate=@rate.npy", "--output", "loss=@loss.npy"]
+
+    def loss(self, *inputs):
+        self.succeeds(*self.run_step(*inputs))
+        return npy_floats((self.folder / "loss.npy").read_bytes())[0]
+
+    def test_inputs_that_are_wrong(self):
+        self.succeeds("train", "linear.onnx", "--loss", "mse")
+        x, labels = [0.5] * (SAMPLES * FEATURES), [0.25] * (SAMPLES * CLASSES)
+        shapes = [SAMPLES, FEATURES], [SAMPLES, CLASSES]
+        self.assertTrue(math.isfinite(self.loss(x, shapes[0], labels, shapes[1], 0)))
+        self.assertTrue(math.isnan(self.loss([math.nan] + x[1:], shapes[0], labels, shapes[1], 0.1)))
+        self.assertTrue(math.isnan(self.loss(x, shapes[0], labels, shapes[1], math.inf)))
+        few = self.run_step(x, shapes[0], labels[:-CLASSES], [SAMPLES - 1, CLASSES], 0.1)
+        self.fails(USAGE, few, "labels", f"[{SAMPLES}, {CLASSES}]")
+
+    def test_labels_that_are_no_classes(self):
+        self.succeeds("train", "linear.onnx", "--label-smoothing", "0.1", "--ignore-index", "-100")
+        x = [0.5] * (SAMPLES * FEATURES)
+        step = self.run_step(x, [SAMPLES, FEATURES], [0.0] * SAMPLES, [SAMPLES], 0.1)
+        self.fails(USAGE, step, "labels", "i64")
+        for wrong, message in ((CLASSES, "outside"), (-1, "outside")):
+            self.write("labels.npy", npy([SAMPLES], [0, 1, wrong, -100, 2], "<i8"))
+            self.fails(1, step, message)
+        self.write("labels.npy", npy([SAMPLES], [0, 1, 2, -100, 2], "<i8"))
+        self.succeeds(*step)
+
+    def test_an_empty_batch(self):
+        self.write("dynamic.onnx", linear(batch="n"))
+        self.fails(MODEL, ["train", "dynamic.onnx", "--dim", "n=0", "--loss", "mse"], "empty batch", "y")
+
     def test_what_is_refused(self):
         self.fails(USAGE, ["train", "linear.onnx", "--momentum", "0.9"], "--momentum", "sgd")
-        self.fails(USAGE, ["train", "linear.onnx", "--dtype", "f16"], "f16", "bf16")
+        self.fails(USAGE, ["train", "linear.onnx", "--loss-scale", "8"], "--loss-scale", "--dtype f16")
+        self.fails(USAGE, ["train", "linear.onnx", "--dtype", "f16", "--no-skip"], "--no-skip", "bf16")
+        self.fails(USAGE, ["train", "linear.onnx", "--no-decay", "b"], "--no-decay", "--weight-decay")
+        self.fails(USAGE, ["train", "linear.onnx", "--loss", "mse", "--ignore-index", "3"], "--ignore-index", "cross_entropy")
+        self.fails(USAGE, ["train", "linear.onnx", "--average", "1"], "--average")
+        self.fails(USAGE, ["train", "linear.onnx", "--accumulate", "0"], "--accumulate")
+        self.fails(USAGE, ["train", "linear.onnx", "--clip-norm", "-1"], "--clip-norm")
+        self.fails(USAGE, ["train", "linear.onnx", "--optimizer", "sgd", "--beta2", "0.5"], "--beta2", "adam")
         self.fails(USAGE, ["train", "linear.onnx", "--loss", "hinge"], "cross_entropy")
         self.fails(MODEL, ["train", "linear.onnx", "--train", "layers.*"], "layers.*", "w, b")
         self.fails(MODEL, ["train", "linear.onnx", "--loss", "output"], "one element", "y")

@@ -1,5 +1,6 @@
 #include "train/training_graph.h"
 
+#include "support/error.h"
 #include "support/join.h"
 #include "train/optimizer.h"
 #include "train/trained_model.h"
@@ -107,6 +108,26 @@ class StepMaker {
 };
 
 }  // namespace
+
+Training make_training(const std::vector<frontend::ImportResult>& models, const graph::OpTable& ops,
+                       const TrainOptions& options) {
+  Training all = make_training(models.front(), ops, options);
+  const size_t count = all.functions.size();
+  std::vector<Training> others;
+  for (size_t m = 1; m < models.size(); ++m) {
+    others.push_back(make_training(models[m], ops, options));
+    if (others.back().parameters != all.parameters)
+      throw UserError("the model has parameters of its own for each shape of its inputs: {} and {}",
+                      fmt::join(all.parameters, ", "), fmt::join(others.back().parameters, ", "));
+  }
+  std::vector<driver::FunctionGraph> functions;
+  for (size_t f = 0; f < count; ++f) {
+    functions.push_back(std::move(all.functions[f]));
+    for (Training& other : others) functions.push_back(std::move(other.functions[f]));
+  }
+  all.functions = std::move(functions);
+  return all;
+}
 
 Training make_training(const frontend::ImportResult& model, const graph::OpTable& ops, const TrainOptions& options) {
   const TrainedModel trained = make_trained_model(model, ops, options);

@@ -62,6 +62,10 @@ struct VerbOptions {
   double momentum = 0;
   double weight_decay = 0;
 
+  // export-weights
+  std::string trained_state;  // FILE.safetensors
+  std::string exported;       // ONNX model to write
+
   // advise
   std::string measure = "best";  // "all", "best", or numbers of advice
   std::string apply;             // numbers of advice

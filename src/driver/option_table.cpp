@@ -12,7 +12,7 @@ constexpr std::string_view kCompiling = "compile run bench verify explain analyz
 constexpr std::string_view kReadingModels =
     "compile run bench verify explain analyze report advise train export-weights";
 constexpr std::string_view kCompilingOnce =
-    "compile run bench verify explain analyze report";  // one model, all of its decisions
+    "compile run bench verify explain analyze report train";  // one model, all of its decisions
 
 void set_dtype(const OptionRow& row, const OptionText& text, CompileOptions& options) {
   parse_choice(row, text);
@@ -151,7 +151,7 @@ constexpr Option<CompileOptions> kOptions[] = {
     option<&CompileOptions::stop_after>({.name = "stop-after",
                                          .unset = "none",
                                          .example = "fuse",
-                                         .verbs = "compile",
+                                         .verbs = "compile train",
                                          .group = "Debugging",
                                          .key = OptionKey::kNoEntry,
                                          .why = "there is no artefact",

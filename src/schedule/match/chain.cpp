@@ -288,6 +288,20 @@ constexpr double kMinFilled = .6;   // of the rows of a tile
 
 }  // namespace
 
+namespace {
+
+// Rows that leave the group are what is combined: what is computed of them alone belongs to the reduction.
+void end_at_output(const te::Program& program, ChainSegment& segment) {
+  std::vector<std::string>& stages = segment.stages;
+  const auto leaves = [&](const std::string& stage) { return program.is_output(stage); };
+  const auto last = std::ranges::find_if(stages.rbegin(), stages.rend(), leaves);
+  if (last == stages.rend()) return;
+  const std::vector<std::string> until(stages.begin(), last.base());
+  if (is_closed(program, until)) stages = until;
+}
+
+}  // namespace
+
 Result<ReducedProduct> match_combined_rows(const te::Program& program) {
   const te::Compute* sum = find_contraction(program);
   if (sum == nullptr || has_empty_axis(*sum)) return declined("no sum of products");
@@ -296,10 +310,17 @@ Result<ReducedProduct> match_combined_rows(const te::Program& program) {
     if (te::depends_on(program, c, sum->name())) behind.insert(c.name());
   }
   ReducedProduct out{program, {}, contraction_segment(program, *sum, behind), {}, {}, {}, {}};
+  end_at_output(program, out.segment);
   const te::Tensor value = program.tensor(out.segment.output());
+  for (const std::string& stage : out.segment.stages) {
+    if (program.is_output(stage) && stage != value.name)
+      return declined("{} leaves the group, and rows are combined of {}", stage, value.name);
+  }
+  Schedule inlined;
+  const te::Program rest = inline_stages(inlined, program, [&](const auto& c) { return c.name() == value.name; });
   const auto reduction =
-      std::ranges::find_if(program.computes, [&](const auto& c) { return te::count_reads(c, value.name) > 0; });
-  const int readings = te::count_reads(program)[value.name];
+      std::ranges::find_if(rest.computes, [&](const auto& c) { return te::count_reads(c, value.name) > 0; });
+  const int readings = te::count_reads(rest)[value.name];
   if (readings != 1)
     return declined("{} readings of {}: a tile combines rows for one reduction that reads them once", readings,
                     value.name);
@@ -308,10 +329,8 @@ Result<ReducedProduct> match_combined_rows(const te::Program& program) {
   const Expr read = te::reads_of(*reduction, {value})[0];
   const int column = reduction->axes.empty() ? kPrivate : te::dim_of_axis(read, reduction->axes.back().name);
   if (column < 0) return declined("{} combines columns", reduction->name());
-  const Result<std::string> output = epilogue_output(program, *reduction);
+  const Result<std::string> output = epilogue_output(program, *program.find_compute(reduction->name()));
   if (!output.ok()) return Reason{output.reason()};
-  Schedule inlined;
-  const te::Program rest = inline_stages(inlined, program, [&](const auto& c) { return c.name() == value.name; });
   for (const te::Compute& c : rest.computes) {
     if (!behind.contains(c.name())) return declined("{} is computed beside {}", c.name(), sum->name());
   }

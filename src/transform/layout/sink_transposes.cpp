@@ -111,7 +111,8 @@ graph::Graph sink_transposes(const graph::Graph& graph, const TransformContext& 
   Sinker sinker(editor);
   for (size_t sweep = 0; sinker.sweep(); ++sweep)
     TW_CHECK(sweep < kMaxSweeps, "transposes of '{}' do not come to rest", graph.name);
-  return editor.finish();
+  // A transpose that sank below a conversion leaves it equal to that of what was not transposed.
+  return eliminate_common_subexpressions(editor.finish(), context);
 }
 
 }  // namespace tw::transform

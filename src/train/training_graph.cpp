@@ -84,6 +84,26 @@ graph::Graph eval_graph(TrainedModel model, const TrainOptions& options, const s
 
 }  // namespace
 
+Training make_training(const std::vector<frontend::ImportResult>& models, const graph::OpTable& ops,
+                       const TrainOptions& options) {
+  Training all = make_training(models.front(), ops, options);
+  const size_t count = all.functions.size();
+  std::vector<Training> others;
+  for (size_t m = 1; m < models.size(); ++m) {
+    others.push_back(make_training(models[m], ops, options));
+    if (others.back().parameters != all.parameters)
+      throw UserError("the model has parameters of its own for each shape of its inputs: {} and {}",
+                      fmt::join(all.parameters, ", "), fmt::join(others.back().parameters, ", "));
+  }
+  std::vector<driver::FunctionGraph> functions;
+  for (size_t f = 0; f < count; ++f) {
+    functions.push_back(std::move(all.functions[f]));
+    for (Training& other : others) functions.push_back(std::move(other.functions[f]));
+  }
+  all.functions = std::move(functions);
+  return all;
+}
+
 Training make_training(const frontend::ImportResult& model, const graph::OpTable& ops, const TrainOptions& options) {
   if (options.scale && options.not_finite == NotFinite::kUsed)
     throw UserError("a loss scale finds its value by steps that are not finite: they must be skipped");

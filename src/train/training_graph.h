@@ -27,8 +27,11 @@ struct Training {
   std::vector<std::string> averages;      // of each parameter, or none
 };
 
-/// Throws UserError, naming the model's outputs or parameters, where the loss does not fit the output or no parameter
-/// is trained, and Unsupported naming all operators on the way that have no gradient.
+/// Of one or several combinations of input shapes of a model, each of which is one more graph of each function. Throws
+/// UserError, naming the model's outputs or parameters, where the loss does not fit the output or no parameter is
+/// trained, and Unsupported naming all operators on the way that have no gradient.
+Training make_training(const std::vector<frontend::ImportResult>& models, const graph::OpTable& ops,
+                       const TrainOptions& options);
 Training make_training(const frontend::ImportResult& model, const graph::OpTable& ops, const TrainOptions& options);
 
 }  // namespace tw::train

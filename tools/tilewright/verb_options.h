@@ -67,6 +67,10 @@ struct VerbOptions {
   bool no_skip = false;
   bool frozen_statistics = false;
 
+  // export-weights
+  std::string trained_state;  // FILE.safetensors
+  std::string exported;       // ONNX model to write
+
   // advise
   std::string measure = "best";  // "all", "best", or numbers of advice
   std::string apply;             // numbers of advice

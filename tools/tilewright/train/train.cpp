@@ -26,12 +26,6 @@ void check_words(const VerbOptions& options, const std::string& output) {
   keep_input(options.model, output);
 }
 
-frontend::ImportResult import_one(const std::string& model, const driver::CompileOptions& compile) {
-  std::vector<frontend::ImportResult> models = driver::import_file(model, compile);
-  if (models.size() != 1) throw UsageError("a training step is for one combination of shapes, not {}", models.size());
-  return std::move(models.front());
-}
-
 // How many parameters there are, and how many elements they have.
 std::pair<int64_t, int64_t> parameters(const train::Training& training) {
   int64_t elements = 0;
@@ -39,6 +33,14 @@ std::pair<int64_t, int64_t> parameters(const train::Training& training) {
     if (std::ranges::count(training.parameters, state.input) != 0) elements += state.initial->type.elements();
   }
   return {std::ssize(training.parameters), elements};
+}
+
+std::vector<std::string> function_names(const train::Training& training) {
+  std::vector<std::string> names;
+  for (const driver::FunctionGraph& f : training.functions) {
+    if (names.empty() || names.back() != f.function) names.push_back(f.function);
+  }
+  return names;
 }
 
 void print_text(const GlobalOptions& global, const train::Training& training, const std::string& line) {
@@ -49,6 +51,8 @@ void print_text(const GlobalOptions& global, const train::Training& training, co
   const auto [count, elements] = parameters(training);
   say(global, fmt::format("a run is a step: it takes {} and gives loss; it trains {} of {} elements in all",
                           fmt::join(names, ", "), count_text(count, "parameter"), elements));
+  say(global,
+      "beside it, without a change: --function grads gives loss and gradients, eval the model's output and loss");
 }
 
 int train_model(const GlobalOptions& global, const VerbOptions& options) {
@@ -59,10 +63,10 @@ int train_model(const GlobalOptions& global, const VerbOptions& options) {
   Progress progress(global);
   driver::CompileOptions compile = with_surroundings(options.compile, progress);
   const double start = now_seconds();
-  const frontend::ImportResult model = import_one(options.model, compile);
-  const train::Training training = train::make_training(model, ops::all_ops(), chosen);
+  const std::vector<frontend::ImportResult> models = driver::import_file(options.model, compile);
+  const train::Training training = train::make_training(models, ops::all_ops(), chosen);
   compile.states = training.states;
-  const driver::Compiled compiled = driver::compile_graph(training.functions.front().graph, compile);
+  const driver::Compiled compiled = driver::compile_functions(training.functions, compile);
   if (!options.compile.stop_after.empty()) return kOk;
   driver::write_artefact(compiled, output);
   const driver::CompileOutcome outcome = driver::outcome_of(compiled);
@@ -80,6 +84,7 @@ int train_model(const GlobalOptions& global, const VerbOptions& options) {
                                        {"loss", name_of(chosen.loss)},
                                        {"optimizer", name_of(chosen.optimizer.method)}};
     document["states"] = mapped(training.states, [](const driver::StatePair& s) { return s.input; });
+    document["functions"] = function_names(training);
     print_json("tilewright.train.v1", document);
     return kOk;
   }

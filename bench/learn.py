@@ -65,7 +65,7 @@ def learn(task, tools, args, folder):
         scores["tilewright"].append(ours.score(tools, task, learnt, folder))
         if args.peer == "torch":
             learn_by_torch(task, weights, seed, args, (curves, scores, seconds))
-        print(f"seed {seed}: " + ", ".join(f"{name} loss {np.mean(c[-1][-judge.WINDOW:]):.4f}, held out "
+        print(f"seed {seed}: " + ", ".join(f"{name} loss {np.nanmean(c[-1][-judge.WINDOW:]):.4f}, held out "
                                            f"{scores[name][-1]:.4f}" for name, c in curves.items()), flush=True)
     return curves, scores, seconds
 
@@ -109,8 +109,9 @@ def main():
         if args.kill:
             return 0 if check_killed(task, tools, args, folder) else 1
         curves, scores, seconds = learn(task, tools, args, folder)
+    skipped = [int(np.isnan(c).sum()) for c in curves["tilewright"]]
     result = {"task": task.name, "steps": task.steps, "batch": task.batch, "dropout": task.dropout,
-              "threads": args.threads, "train_flags": args.train_flags, "held_out": scores,
+              "threads": args.threads, "train_flags": args.train_flags, "held_out": scores, "skipped_steps": skipped,
               "ms_per_step": {name: 1e3 * s for name, s in seconds.items()}}
     if "torch" in curves and args.seeds > 1:
         result["verdict"] = judge.compare(curves["tilewright"], curves["torch"])

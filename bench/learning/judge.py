@@ -9,9 +9,9 @@ FOLLOWS = 1e-3  # of the mean loss: a difference that is below it is that of rou
 
 
 def smoothed(losses, window=WINDOW):
-    """Means of windows that follow each other."""
+    """Means of windows that follow each other, without steps that were left out: their loss is no number."""
     losses = np.asarray(losses, np.float64)
-    return np.array([part.mean() for part in np.array_split(losses, max(1, len(losses) // window))])
+    return np.array([np.nanmean(part) for part in np.array_split(losses, max(1, len(losses) // window))])
 
 
 def distance(one, other):

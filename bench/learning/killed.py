@@ -20,7 +20,8 @@ def go_on(task, library, artefact, folder, seed, steps):
     trainer, folder = ours.Trainer(library, artefact), pathlib.Path(folder)
     if (folder / STATE).exists():
         trainer.load(folder / STATE)
-    first = int(trainer.states()["step"])
+    states = trainer.states()
+    first = int(states.get("runs", states["step"]))  # runs count those that were left out, too
     with open(folder / CURVE, "ab") as curve:
         curve.truncate(4 * first)  # what came after the state was saved is done again
 

@@ -7,6 +7,7 @@
 
 #include "support/error.h"
 #include "support/join.h"
+#include "train/batch_statistics.h"
 #include "train/dropout.h"
 #include "train/loss.h"
 
@@ -15,9 +16,8 @@ namespace {
 
 using graph::ValueId;
 
-bool is_one_of(const std::string& name, const std::vector<std::string>& patterns) {
-  return std::ranges::any_of(patterns, [&](const std::string& p) { return fnmatch(p.c_str(), name.c_str(), 0) == 0; });
-}
+constexpr const char* kOwnNames[] = {"labels",      "learning_rate", "loss",       "step",
+                                     "run_of_step", "loss_scale",    "good_steps", "skipped_steps"};
 
 class ModelMaker {
  public:
@@ -29,12 +29,15 @@ class ModelMaker {
 
   TrainedModel run() {
     const ValueId y = output();
-    for (const char* name : {"labels", "learning_rate", "loss", "step"}) claim(graph(), name);
-    if (has_dropouts(graph())) claim(graph(), "seed");
+    for (const char* name : kOwnNames) claim(graph(), name);
+    if (has_dropouts(graph())) {
+      for (const char* name : kNamesOfDropouts) claim(graph(), name);
+    }
     const ValueId labels = add_labels(y);
-    for (const ValueId p : out_.parameters) free(p);
+    out_.initial = mapped(out_.parameters, [&](ValueId id) { return freed(id); });
+    out_.initial_statistics = mapped(out_.statistics, [&](ValueId id) { return freed(id); });
     graph::GradientBuilder builder(graph(), ops_);
-    out_.loss = loss_of(options_.loss, builder.term(y), builder.term(labels)).id();
+    out_.loss = loss_of(options_, builder.term(y), builder.term(labels)).id();
     graph().values[static_cast<size_t>(out_.loss)].name = "loss";
     return std::move(out_);
   }
@@ -42,24 +45,16 @@ class ModelMaker {
  private:
   graph::Graph& graph() { return out_.graph; }
 
-  // Means and variances that batch norms were given: they follow data, not gradients.
-  std::set<ValueId> statistics() {
-    std::set<ValueId> all;
-    for (const graph::Node& node : graph().nodes) {
-      if (node.op == "batch_norm") all.insert({node.inputs.at(3), node.inputs.at(4)});
-    }
-    return all;
-  }
-
   void find_parameters(const std::set<std::string>& weights) {
     std::vector<std::string> known;
-    const std::set<ValueId> measured = statistics();
+    const std::vector<ValueId> measured = running_statistics(graph());
+    if (options_.statistics == Statistics::kOfBatch) out_.statistics = measured;
     for (ValueId id = 0; id < std::ssize(graph().values); ++id) {
       const graph::Value& value = graph().value(id);
       if (!value.is_constant() || !weights.contains(value.name) || value.type.type != DataType::f32()) continue;
-      if (measured.contains(id)) continue;
+      if (std::ranges::count(measured, id) != 0) continue;
       known.push_back(value.name);
-      if (is_one_of(value.name, options_.trained)) out_.parameters.push_back(id);
+      if (options_.trained.empty() || is_one_of(value.name, options_.trained)) out_.parameters.push_back(id);
     }
     if (!out_.parameters.empty()) return;
     if (known.empty()) throw UserError("the model has no parameters: no initializer of f32 with several elements");
@@ -84,11 +79,12 @@ class ModelMaker {
     return graph().add_input("labels", labels_type(options_.loss, value.type, value.name));
   }
 
-  // What was a constant will be a state.
-  void free(ValueId parameter) {
-    graph::Value& value = graph().values[static_cast<size_t>(parameter)];
-    out_.initial.push_back(graph::RefTensor::from_bytes(value.type, *value.constant));
+  // What was a constant will be a state; its elements.
+  graph::RefTensor freed(ValueId id) {
+    graph::Value& value = graph().values[static_cast<size_t>(id)];
+    graph::RefTensor elements = graph::RefTensor::from_bytes(value.type, *value.constant);
     value.constant = nullptr;
+    return elements;
   }
 
   const graph::OpTable& ops_;
@@ -97,6 +93,10 @@ class ModelMaker {
 };
 
 }  // namespace
+
+bool is_one_of(const std::string& name, const std::vector<std::string>& patterns) {
+  return std::ranges::any_of(patterns, [&](const std::string& p) { return fnmatch(p.c_str(), name.c_str(), 0) == 0; });
+}
 
 void claim(graph::Graph& graph, const std::string& name) {
   const ValueId other = graph.find_value(name);

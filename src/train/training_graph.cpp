@@ -1,8 +1,11 @@
 #include "train/training_graph.h"
 
+#include "support/error.h"
 #include "support/join.h"
+#include "train/batch_statistics.h"
 #include "train/dropout.h"
-#include "train/optimizer.h"
+#include "train/step_states.h"
+#include "train/step_update.h"
 #include "train/trained_model.h"
 #include "transform/train/differentiate.h"
 
@@ -12,11 +15,17 @@ namespace {
 using graph::Term;
 using graph::ValueId;
 
-// The number of steps that were made: a state, and no input yet.
-ValueId add_count(graph::Graph& graph) { return graph.add_value("step", {DataType::f32(), {}}); }
-
-std::vector<ValueId> gradients_of(TrainedModel& model, const graph::OpTable& ops) {
-  return transform::differentiate(model.graph, ops, model.loss, model.parameters);
+// Of the loss, by way of its product with `scale` where there is one.
+std::vector<ValueId> gradients_of(TrainedModel& model, const graph::OpTable& ops, ValueId scale) {
+  if (scale == graph::kAbsent) return transform::differentiate(model.graph, ops, model.loss, model.parameters);
+  const ValueId scaled = [&] {
+    graph::GradientBuilder builder(model.graph, ops);
+    return (builder.term(model.loss) * builder.term(scale)).id();
+  }();
+  const std::vector<ValueId> gradients = transform::differentiate(model.graph, ops, scaled, model.parameters);
+  graph::GradientBuilder builder(model.graph, ops);
+  const Term inverse = graph::emit("reciprocal", {builder.term(scale)});  // f32 whatever gradients are stored as
+  return mapped(gradients, [&](ValueId id) { return (builder.term(id) * inverse).id(); });
 }
 
 // Makes `value` an output of that name: a copy of it where it is one already, as the gradient of another parameter.
@@ -31,101 +40,92 @@ void add_output(graph::Graph& graph, const graph::OpTable& ops, ValueId value, c
   graph.outputs.push_back(value);
 }
 
-graph::Graph grads_graph(TrainedModel model, const graph::OpTable& ops) {
+constexpr const char* kScale = "loss_scale";
+const TensorType kInteger{DataType::i64(), {}};
+
+// The step, and with it the states.
+graph::Graph step_graph(TrainedModel model, const graph::OpTable& ops, const TrainOptions& options, Training& out) {
+  StepParts parts;
+  parts.rate = model.graph.add_input("learning_rate", {DataType::f32(), {}});
   const bool draws = has_dropouts(model.graph);
-  const ValueId count = draws ? add_count(model.graph) : graph::kAbsent;
-  if (draws) seed_dropouts(model.graph, count);
-  const std::vector<ValueId> gradients = gradients_of(model, ops);
-  append(model.graph.inputs, model.parameters);
-  if (draws) model.graph.inputs.push_back(count);
-  model.graph.outputs = {model.loss};
-  for (size_t p = 0; p < gradients.size(); ++p)
-    add_output(model.graph, ops, gradients[p], model.graph.value(model.parameters[p]).name + ".grad");
+  const ValueId seed = draws ? model.graph.add_input(kSeed, kInteger) : graph::kAbsent;
+  parts.statistics = use_batch_statistics(model.graph, ops, model.statistics);
+  StepStates states(model.graph);
+  const ValueId runs = draws ? states.add(kRuns, kInteger) : graph::kAbsent;
+  if (draws) seed_dropouts(model.graph, seed, runs);
+  if (options.scale) parts.scale = states.add(kScale, {DataType::f32(), {}}, number_of(options.scale->initial));
+  parts.gradients = gradients_of(model, ops, parts.scale);
+  const StepResults results = append_update(model, ops, options, parts, states);
+  if (draws) {
+    graph::GradientBuilder builder(model.graph, ops);
+    states.leave(runs, builder.term(runs) + 1);
+  }
+  out.averages = mapped(results.averages, [&](ValueId id) { return model.graph.value(id).name; });
+  model.graph.outputs.clear();
+  add_output(model.graph, ops, results.loss, "loss");
+  out.states = states.pairs();
+  for (size_t s = 0; s < out.states.size(); ++s) add_output(model.graph, ops, states.next()[s], out.states[s].output);
   return std::move(model.graph);
 }
 
-graph::Graph eval_graph(TrainedModel model, Loss loss) {
+graph::Graph grads_graph(TrainedModel model, const graph::OpTable& ops, const TrainOptions& options) {
+  const bool draws = has_dropouts(model.graph);
+  const ValueId seed = draws ? model.graph.add_input(kSeed, kInteger) : graph::kAbsent;
+  if (draws) seed_dropouts(model.graph, seed, model.graph.add_input(kRuns, kInteger));
+  use_batch_statistics(model.graph, ops, model.statistics);
+  const ValueId scale = options.scale ? model.graph.add_input(kScale, {DataType::f32(), {}}) : graph::kAbsent;
+  const std::vector<ValueId> gradients = gradients_of(model, ops, scale);
   append(model.graph.inputs, model.parameters);
-  if (loss == Loss::kOutput) model.graph.outputs.clear();
+  model.graph.outputs = {model.loss};
+  for (size_t p = 0; p < gradients.size(); ++p)
+    add_output(model.graph, ops, gradients[p], model.graph.value(model.parameters[p]).name + ".grad");
+  return graph::compact(model.graph);  // without what follows the statistics
+}
+
+// By the averages of the parameters where there are some.
+graph::Graph eval_graph(TrainedModel model, const TrainOptions& options, const std::vector<std::string>& averages) {
+  for (size_t p = 0; p < averages.size(); ++p) {
+    claim(model.graph, averages[p]);
+    model.graph.values[static_cast<size_t>(model.parameters[p])].name = averages[p];
+  }
+  append(model.graph.inputs, model.parameters);
+  append(model.graph.inputs, model.statistics);
+  if (options.loss == Loss::kOutput) model.graph.outputs.clear();
   model.graph.outputs.push_back(model.loss);
   return std::move(model.graph);
 }
 
-// The step, and with it the states.
-class StepMaker {
- public:
-  StepMaker(TrainedModel model, const graph::OpTable& ops, const Optimizer& optimizer)
-      : model_(std::move(model)), ops_(ops), optimizer_(optimizer) {}
-
-  graph::Graph run(std::vector<driver::StatePair>& states) {
-    rate_ = graph().add_input("learning_rate", {DataType::f32(), {}});
-    const bool draws = has_dropouts(graph());
-    if (draws || counts_steps(optimizer_)) count_ = add_count(graph());
-    if (draws) seed_dropouts(graph(), count_);
-    const std::vector<ValueId> gradients = gradients_of(model_, ops_);
-    graph().outputs = {model_.loss};
-    append_updates(gradients);
-    states = std::move(states_);
-    return std::move(model_.graph);
-  }
-
- private:
-  graph::Graph& graph() { return model_.graph; }
-
-  // A state that begins with zeros.
-  ValueId add_state(const std::string& wanted, const TensorType& type) {
-    const ValueId id = graph().add_value(wanted, type);
-    keep(id, {});
-    return id;
-  }
-
-  // An input and, once it is computed, its next value under a name that nothing else has.
-  void keep(ValueId input, std::optional<graph::RefTensor> initial) {
-    graph().inputs.push_back(input);
-    const std::string& name = graph().value(input).name;
-    states_.push_back({name, name + ".next", std::move(initial)});
-  }
-
-  void append_updates(const std::vector<ValueId>& gradients) {
-    const std::vector<ValueId>& parameters = model_.parameters;
-    std::vector<std::vector<ValueId>> kept(parameters.size());
-    for (size_t p = 0; p < parameters.size(); ++p) {
-      const graph::Value value = graph().value(parameters[p]);
-      keep(parameters[p], model_.initial[p]);
-      for (const std::string& suffix : kept_by(optimizer_))
-        kept[p].push_back(add_state(value.name + "." + suffix, value.type));
-    }
-    if (count_ != graph::kAbsent) keep(count_, {});
-    graph::GradientBuilder builder(graph(), ops_);
-    const Term step = count_ != graph::kAbsent ? builder.term(count_) + 1 : Term{};
-    std::vector<Term> next;
-    for (size_t p = 0; p < parameters.size(); ++p) {
-      builder.name_after(graph().value(parameters[p]).name);
-      const auto states = mapped(kept[p], [&](ValueId id) { return builder.term(id); });
-      append(next, updated(optimizer_, {builder.term(parameters[p]), builder.term(gradients[p]), builder.term(rate_),
-                                        step, states}));
-    }
-    if (step) next.push_back(step);
-    for (size_t s = 0; s < next.size(); ++s) add_output(graph(), ops_, next[s].id(), states_[s].output);
-  }
-
-  TrainedModel model_;
-  const graph::OpTable& ops_;
-  const Optimizer& optimizer_;
-  std::vector<driver::StatePair> states_;
-  ValueId rate_ = graph::kAbsent;
-  ValueId count_ = graph::kAbsent;  // of steps, where anything asks for it
-};
-
 }  // namespace
 
+Training make_training(const std::vector<frontend::ImportResult>& models, const graph::OpTable& ops,
+                       const TrainOptions& options) {
+  Training all = make_training(models.front(), ops, options);
+  const size_t count = all.functions.size();
+  std::vector<Training> others;
+  for (size_t m = 1; m < models.size(); ++m) {
+    others.push_back(make_training(models[m], ops, options));
+    if (others.back().parameters != all.parameters)
+      throw UserError("the model has parameters of its own for each shape of its inputs: {} and {}",
+                      fmt::join(all.parameters, ", "), fmt::join(others.back().parameters, ", "));
+  }
+  std::vector<driver::FunctionGraph> functions;
+  for (size_t f = 0; f < count; ++f) {
+    functions.push_back(std::move(all.functions[f]));
+    for (Training& other : others) functions.push_back(std::move(other.functions[f]));
+  }
+  all.functions = std::move(functions);
+  return all;
+}
+
 Training make_training(const frontend::ImportResult& model, const graph::OpTable& ops, const TrainOptions& options) {
+  if (options.scale && options.not_finite == NotFinite::kUsed)
+    throw UserError("a loss scale finds its value by steps that are not finite: they must be skipped");
   const TrainedModel trained = make_trained_model(model, ops, options);
   Training out;
   out.parameters = mapped(trained.parameters, [&](ValueId p) { return trained.graph.value(p).name; });
-  out.functions.push_back({"step", StepMaker(trained, ops, options.optimizer).run(out.states)});
-  out.functions.push_back({"grads", grads_graph(trained, ops)});
-  out.functions.push_back({"eval", eval_graph(trained, options.loss)});
+  out.functions.push_back({"step", step_graph(trained, ops, options, out)});
+  out.functions.push_back({"grads", grads_graph(trained, ops, options)});
+  out.functions.push_back({"eval", eval_graph(trained, options, out.averages)});
   return out;
 }
 

@@ -12,21 +12,27 @@
 namespace tw::train {
 
 /// Functions on the same states. All take the model's inputs and `labels` (but for kOutput), and give `loss` f32[]:
-///  - "step" takes `learning_rate` f32[], too, and changes all states: every parameter NAME becomes NAME.next, NAME.m
-///    and NAME.v are of the optimizer, and `step` of those that count;
+///  - "step" takes `learning_rate` f32[], too, and changes the states: every parameter NAME becomes NAME.next. Beside
+///    it are NAME.m and NAME.v of the optimizer, NAME.sum of several runs, NAME.average; running means and variances of
+///    batch norms; `step`, `run_of_step`, `loss_scale`, `good_steps`, `skipped_steps`, as the options want them;
 ///  - "grads" gives NAME.grad of each parameter behind the loss, of the parameter's type, and changes no state;
 ///  - "eval" gives the model's output and, behind it, the loss (alone where that is the output), and changes no state.
-/// Where the model has dropouts, "step" and "grads" take `seed` i64[] and draw at the number of the step, which is then
-/// counted; "eval" drops nothing.
-/// Parameters that a function reads, and states that it changes, are inputs of its graph behind the others.
+///    It takes averages and running statistics where there are some.
+/// Where the model has dropouts, "step" and "grads" take `seed` i64[] and draw at the number of the state `runs` i64[],
+/// which "step" counts in each run, be it used or not; "eval" drops nothing.
+/// States that a function reads are inputs of its graph behind the others.
 struct Training {
   std::vector<driver::FunctionGraph> functions;
   std::vector<driver::StatePair> states;  // with the values that they begin with
   std::vector<std::string> parameters;    // which of the states are
+  std::vector<std::string> averages;      // of each parameter, or none
 };
 
-/// Throws UserError, naming the model's outputs or parameters, where the loss does not fit the output or no parameter
-/// is trained, and Unsupported naming all operators on the way that have no gradient.
+/// Of one or several combinations of input shapes of a model, each of which is one more graph of each function. Throws
+/// UserError, naming the model's outputs or parameters, where the loss does not fit the output or no parameter is
+/// trained, and Unsupported naming all operators on the way that have no gradient.
+Training make_training(const std::vector<frontend::ImportResult>& models, const graph::OpTable& ops,
+                       const TrainOptions& options);
 Training make_training(const frontend::ImportResult& model, const graph::OpTable& ops, const TrainOptions& options);
 
 }  // namespace tw::train

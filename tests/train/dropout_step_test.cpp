@@ -89,14 +89,15 @@ class Runner {
 
 double loss_of(const std::vector<Array>& results) { return artefact::to_reference(results[0]).floats.at(0); }
 
-TEST(DropoutStep, HasASeedAndCountsSteps) {
+TEST(DropoutStep, HasASeedAndCountsRuns) {
   const Training step = step_of(Method::kSgd);
   std::vector<std::string> inputs, states;
   for (const graph::ValueId id : step.functions.front().graph.inputs)
     inputs.push_back(step.functions.front().graph.value(id).name);
   for (const driver::StatePair& state : step.states) states.push_back(state.input);
-  EXPECT_EQ(inputs, (std::vector<std::string>{"x", "labels", "learning_rate", "seed", "w", "u", "step"}));
-  EXPECT_EQ(states, (std::vector<std::string>{"w", "u", "step"}));
+  EXPECT_EQ(inputs,
+            (std::vector<std::string>{"x", "labels", "learning_rate", "seed", "runs", "w", "u", "skipped_steps"}));
+  EXPECT_EQ(states, (std::vector<std::string>{"runs", "w", "u", "skipped_steps"}));
 }
 
 // Both directions drop the same elements as the reference: else results would differ by far more than rounding.
@@ -128,14 +129,15 @@ TEST(DropoutStep, ComputesWhatTheReferenceDoes) {
   }
 }
 
-// The loss of a function at that step, by the reference.
-double loss_of(const Training& training, const std::string& function, double step) {
+// The loss of a function at that run, by the reference.
+double loss_of(const Training& training, const std::string& function, int64_t run) {
   const graph::Graph& g = std::ranges::find(training.functions, function, &driver::FunctionGraph::function)->graph;
   std::map<std::string, RefTensor> given = {
       {"x", batch(3)[0]}, {"labels", batch(3)[1]}, {"learning_rate", batch(3)[2]}, {"seed", batch(3)[3]}};
   for (const driver::StatePair& state : training.states) {
-    given[state.input] = state.initial ? *state.initial : RefTensor{{DataType::f32(), {}}, {step}, {}};
+    given[state.input] = state.initial ? *state.initial : RefTensor{{DataType::f32(), {}}, {0}, {}};
   }
+  given["runs"] = {{DataType::i64(), {}}, {}, {run}};
   std::vector<RefTensor> inputs;
   for (const graph::ValueId id : g.inputs) inputs.push_back(given.at(g.value(id).name));
   const std::vector<RefTensor> values = graph::evaluate(g, table(), inputs, graph::Rounding::kNone);
@@ -144,7 +146,7 @@ double loss_of(const Training& training, const std::string& function, double ste
 
 TEST(DropoutStep, GradientsAreTheStepsAndEvaluationDropsNothing) {
   const Training training = step_of(Method::kSgd);
-  for (const double step : {0.0, 6.0}) EXPECT_EQ(loss_of(training, "grads", step), loss_of(training, "step", step));
+  for (const int64_t run : {0, 6}) EXPECT_EQ(loss_of(training, "grads", run), loss_of(training, "step", run));
   EXPECT_NE(loss_of(training, "grads", 0), loss_of(training, "grads", 6));
   EXPECT_EQ(loss_of(training, "eval", 0), loss_of(training, "eval", 6));
   EXPECT_NE(loss_of(training, "eval", 0), loss_of(training, "step", 0));

@@ -59,7 +59,8 @@ class Trainer:
     loss: "cross_entropy" (labels: int64 [n, ..], the mean of -log softmax at the labels), "mse" (labels as the output,
         the mean of squared differences), "bce" (labels from 0 to 1, the mean binary cross-entropy of logits), "output"
         (no labels: the model's own output of one element).
-    optimizer: "sgd", "adam", "adamw"; with momentum, weight_decay and what else `tilewright train` takes, with _ for -.
+    optimizer: "sgd", "adam", "adamw", "lamb"; with momentum, weight_decay, clip_norm, average and what else
+        `tilewright train` takes, with _ for -.
     train: patterns of names of the parameters that change; the others stay constants.
     shapes, dims, target, dtype, progress, device, threads: as of tilewright.compile.
 

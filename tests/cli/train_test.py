@@ -102,22 +102,22 @@ class Train(Case):
         self.assertTrue(math.isnan(self.loss([math.nan] + x[1:], shapes[0], labels, shapes[1], 0.1)))
         self.assertTrue(math.isnan(self.loss(x, shapes[0], labels, shapes[1], math.inf)))
         few = self.run_step(x, shapes[0], labels[:-CLASSES], [SAMPLES - 1, CLASSES], 0.1)
-        self.fails(USAGE, few, "labels", f"[{SAMPLES}, {CLASSES}]")
+        self.fails(USAGE, few, "labels", f"[{SAMPLES},{CLASSES}]")
 
     def test_labels_that_are_no_classes(self):
         self.succeeds("train", "linear.onnx", "--label-smoothing", "0.1", "--ignore-index", "-100")
         x = [0.5] * (SAMPLES * FEATURES)
         step = self.run_step(x, [SAMPLES, FEATURES], [0.0] * SAMPLES, [SAMPLES], 0.1)
         self.fails(USAGE, step, "labels", "i64")
-        for wrong, message in ((CLASSES, "outside"), (-1, "outside")):
+        for wrong in (CLASSES, -1):
             self.write("labels.npy", npy([SAMPLES], [0, 1, wrong, -100, 2], "<i8"))
-            self.fails(1, step, message)
+            self.fails(USAGE, step, "an index is out of range")
         self.write("labels.npy", npy([SAMPLES], [0, 1, 2, -100, 2], "<i8"))
         self.succeeds(*step)
 
     def test_an_empty_batch(self):
         self.write("dynamic.onnx", linear(batch="n"))
-        self.fails(MODEL, ["train", "dynamic.onnx", "--dim", "n=0", "--loss", "mse"], "empty batch", "y")
+        self.fails(USAGE, ["train", "dynamic.onnx", "--dim", "n=0", "--loss", "mse"], "--dim n=0", "1 or more")
 
     def test_functions(self):
         self.succeeds("train", "linear.onnx", "--loss", "mse", "--optimizer", "adam", "-o", "f.tw")

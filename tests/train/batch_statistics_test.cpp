@@ -6,16 +6,14 @@
 #include <cmath>
 #include <limits>
 
-#include "tests/train/train_tools.h"
-#include "tests/transform/graph_tools.h"
+#include "frontend/onnx/import.h"
+#include "ops/list.h"
+#include "tests/onnx/model_builder.h"
+#include "tests/train/reference_steps.h"
+#include "tests/train/trainer.h"
 
 namespace tw::train {
 namespace {
-
-using graph::RefTensor;
-using testing::f32_tensor;
-using testing::ReferenceSteps;
-using testing::spread_numbers;
 
 constexpr int kImages = 3, kChannels = 2, kPixels = 4, kCount = kImages * kPixels;
 constexpr double kEpsilon = 1e-3;
@@ -34,7 +32,7 @@ std::string text(const std::string& momentum = "") {
 }
 
 frontend::ImportResult model(const std::string& momentum = "") {
-  return testing::trained_model(text(momentum), {"f", "scale", "bias", "mean", "variance"});
+  return model_of(text(momentum), {"f", "scale", "bias", "mean", "variance"});
 }
 
 TrainOptions options(Statistics statistics = Statistics::kOfBatch) {
@@ -46,8 +44,7 @@ TrainOptions options(Statistics statistics = Statistics::kOfBatch) {
 }
 
 std::vector<RefTensor> batch(int64_t seed, double rate) {
-  return {f32_tensor({3, 2, 4}, spread_numbers(24, seed)), f32_tensor({3, 2, 4}, spread_numbers(24, seed + 31)),
-          f32_tensor({}, {rate})};
+  return {floats({3, 2, 4}, numbers(24, seed)), floats({3, 2, 4}, numbers(24, seed + 31)), floats({}, {rate})};
 }
 
 // The model and its loss, written out.
@@ -119,6 +116,19 @@ TEST(BatchStatistics, AreFollowed) {
   }
 }
 
+TEST(BatchStatistics, HaveTheMomentumOfTheirNode) {
+  testing::ModelBuilder m(17);
+  m.input("x", {int64_t{4}, int64_t{2}}).output("y");
+  for (const char* name : {"scale", "bias", "mean", "variance"}) m.floats(name, {2}, {1, 0.5});
+  testing::set_float(m.node("BatchNormalization", {"x", "scale", "bias", "mean", "variance"}, {"y"}), "momentum",
+                     0.25F);
+  ReferenceSteps steps(frontend::import_onnx_bytes(m.bytes(), "", ops::all_ops(), {}), options());
+  steps.run({floats({4, 2}, {1, 0, 2, 0, 3, 0, 6, 0}), floats({4, 2}, numbers(8, 1)), floats({}, {0.1})});
+  EXPECT_NEAR(steps.state("mean")[0], 0.25 * 1 + 0.75 * 3, 1e-6);
+  EXPECT_NEAR(steps.state("variance")[0], 0.25 * 1 + 0.75 * 3.5, 1e-6);
+  EXPECT_NEAR(steps.state("variance")[1], 0.25 * 0.5, 1e-6);
+}
+
 TEST(BatchStatistics, StayWhereTheStepIsLeftOut) {
   ReferenceSteps steps(model(), options());
   std::vector<RefTensor> bad = batch(1, 0.1);
@@ -177,10 +187,9 @@ TEST(BatchStatistics, ThatNodesShare) {
   y : f32[4, 2] = add(a, b)
   output y
 })";
-  ReferenceSteps steps(testing::trained_model(shared, {"scale", "bias", "mean", "variance"}), options());
-  const std::vector<double> x = spread_numbers(8, 1), z = spread_numbers(8, 2);
-  steps.run(
-      {f32_tensor({4, 2}, x), f32_tensor({4, 2}, z), f32_tensor({4, 2}, spread_numbers(8, 3)), f32_tensor({}, {0.1})});
+  ReferenceSteps steps(model_of(shared, {"scale", "bias", "mean", "variance"}), options());
+  const std::vector<double> x = numbers(8, 1), z = numbers(8, 2);
+  steps.run({floats({4, 2}, x), floats({4, 2}, z), floats({4, 2}, numbers(8, 3)), floats({}, {0.1})});
   for (int c = 0; c < 2; ++c) {
     const double of_x = (x[c] + x[2 + c] + x[4 + c] + x[6 + c]) / 4, of_z = (z[c] + z[2 + c] + z[4 + c] + z[6 + c]) / 4;
     EXPECT_NEAR(steps.state("mean")[c], ((c == 0 ? 0.5 : -0.25) * 0.9 + of_x * 0.1) * 0.9 + of_z * 0.1, 1e-7);
@@ -197,11 +206,11 @@ TEST(BatchStatistics, OfOneElementAreRefused) {
   y : f32[1, 3] = batch_norm(x, scale, bias, mean, variance) {epsilon = 0.00001}
   output y
 })";
-  const frontend::ImportResult one = testing::trained_model(small, {"scale", "bias", "mean", "variance"});
-  const std::string message = testing::refusal(one, options());
+  const frontend::ImportResult one = model_of(small, {"scale", "bias", "mean", "variance"});
+  const std::string message = refusal(one, options());
   EXPECT_NE(message.find("f32[1,3] has 1 element in"), std::string::npos) << message;
   EXPECT_NE(message.find("--frozen-statistics"), std::string::npos) << message;
-  EXPECT_EQ(testing::refusal(one, options(Statistics::kFrozen)), "nothing");
+  EXPECT_EQ(refusal(one, options(Statistics::kFrozen)), "nothing");
 }
 
 }  // namespace

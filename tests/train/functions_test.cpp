@@ -25,7 +25,7 @@ TEST(TrainingFunctions, HaveTheirOwnInputsAndOutputs) {
   Trainer trainer(model_of(kLinear, {"w", "b"}), {Loss::kMeanSquared, {.method = Method::kAdam}});
   using Names = std::vector<std::string>;
   const size_t states = trainer.training().states.size();
-  EXPECT_EQ(states, 7U);
+  EXPECT_EQ(states, 8U);
   const auto inputs = [&](const char* f) { return names_of(trainer.session(f).inputs(), states); };
   const auto outputs = [&](const char* f) { return names_of(trainer.session(f).outputs(), states); };
   EXPECT_EQ(inputs("step"), (Names{"x", "labels", "learning_rate"}));

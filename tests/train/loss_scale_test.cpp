@@ -6,24 +6,20 @@
 #include <cmath>
 #include <limits>
 
-#include "tests/train/train_tools.h"
+#include "tests/train/reference_steps.h"
+#include "tests/train/trainer.h"
 
 namespace tw::train {
 namespace {
 
-using graph::RefTensor;
-using testing::f32_tensor;
-using testing::ReferenceSteps;
-using testing::spread_numbers;
-
 frontend::ImportResult model() {
-  return testing::trained_model(R"(graph one {
+  return model_of(R"(graph one {
   input x : f32[4, 3]
   const w : f32[3, 2] = [0.5, -0.25, 1.0, 0.75, -0.5, 0.125]
   y : f32[4, 2] = matmul(x, w)
   output y
 })",
-                                {"w"});
+                  {"w"});
 }
 
 TrainOptions options(std::optional<LossScale> scale) {
@@ -35,8 +31,7 @@ TrainOptions options(std::optional<LossScale> scale) {
 }
 
 std::vector<RefTensor> batch(int64_t seed) {
-  return {f32_tensor({4, 3}, spread_numbers(12, seed)), f32_tensor({4, 2}, spread_numbers(8, seed + 40)),
-          f32_tensor({}, {0.05})};
+  return {floats({4, 3}, numbers(12, seed)), floats({4, 2}, numbers(8, seed + 40)), floats({}, {0.05})};
 }
 
 TEST(LossScale, ChangesNoStep) {

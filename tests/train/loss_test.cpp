@@ -6,28 +6,23 @@
 #include <cmath>
 #include <limits>
 
-#include "tests/train/train_tools.h"
+#include "tests/train/reference_steps.h"
+#include "tests/train/trainer.h"
 
 namespace tw::train {
 namespace {
-
-using graph::RefTensor;
-using testing::f32_tensor;
-using testing::i64_tensor;
-using testing::ReferenceSteps;
-using testing::spread_numbers;
 
 constexpr int kPlaces = 2, kClasses = 5;
 
 // The output is the parameter: [3, 5, 2] of scores, so that its change is the gradient. w = 1 keeps it a computed one.
 frontend::ImportResult scores() {
   std::string elements;
-  for (const double x : spread_numbers(3 * kClasses * kPlaces, 3))
+  for (const double x : numbers(3 * kClasses * kPlaces, 3))
     elements += (elements.empty() ? "" : ", ") + std::to_string(x);
-  return testing::trained_model("graph scores {\n  input x : f32[1]\n  const s : f32[30] = [" + elements +
-                                    "]\n  r : f32[3, 5, 2] = reshape(s) {shape = [3, 5, 2]}\n"
-                                    "  y : f32[3, 5, 2] = add(r, x)\n  output y\n}",
-                                {"s"});
+  return model_of("graph scores {\n  input x : f32[1]\n  const s : f32[30] = [" + elements +
+                      "]\n  r : f32[3, 5, 2] = reshape(s) {shape = [3, 5, 2]}\n"
+                      "  y : f32[3, 5, 2] = add(r, x)\n  output y\n}",
+                  {"s"});
 }
 
 TrainOptions of(Classes classes) {
@@ -38,7 +33,7 @@ TrainOptions of(Classes classes) {
 }
 
 std::vector<RefTensor> inputs(const std::vector<int64_t>& labels) {
-  return {f32_tensor({1}, {0}), i64_tensor({3, 2}, labels), f32_tensor({}, {1})};
+  return {floats({1}, {0}), integers({3, 2}, labels), floats({}, {1})};
 }
 
 double cross_entropy(const std::vector<double>& s, const std::vector<int64_t>& labels, const Classes& options) {
@@ -119,7 +114,7 @@ TEST(Losses, OfAnEmptyBatchAreRefused) {
   for (const Loss loss : {Loss::kCrossEntropy, Loss::kMeanSquared, Loss::kBinaryCrossEntropy}) {
     TrainOptions options;
     options.loss = loss;
-    const std::string message = testing::refusal(testing::trained_model(text, {"w"}), options);
+    const std::string message = refusal(model_of(text, {"w"}), options);
     EXPECT_NE(message.find("empty batch"), std::string::npos) << message;
     EXPECT_NE(message.find("'y' is f32[0,2]"), std::string::npos) << message;
   }

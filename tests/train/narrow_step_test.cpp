@@ -3,17 +3,11 @@
 
 #include <cmath>
 
-#include "tests/train/train_tools.h"
+#include "tests/train/reference_steps.h"
+#include "tests/train/trainer.h"
 
 namespace tw::train {
 namespace {
-
-using graph::RefTensor;
-using testing::CompiledSteps;
-using testing::f32_tensor;
-using testing::i64_tensor;
-using testing::ReferenceSteps;
-using testing::spread_numbers;
 
 const char* const kNetwork = R"(graph network {
   input x : f32[4, 3]
@@ -27,7 +21,7 @@ const char* const kNetwork = R"(graph network {
   output y
 })";
 
-frontend::ImportResult network() { return testing::trained_model(kNetwork, {"w", "c", "u"}); }
+frontend::ImportResult network() { return model_of(kNetwork, {"w", "c", "u"}); }
 
 TrainOptions options_for(DataType dtype, Optimizer optimizer) {
   TrainOptions options;
@@ -37,18 +31,18 @@ TrainOptions options_for(DataType dtype, Optimizer optimizer) {
 }
 
 std::vector<RefTensor> batch(int64_t seed, double rate) {
-  return {f32_tensor({4, 3}, spread_numbers(12, seed)), i64_tensor({4}, {seed % 3, 0, 1, 2}), f32_tensor({}, {rate})};
+  return {floats({4, 3}, numbers(12, seed)), integers({4}, {seed % 3, 0, 1, 2}), floats({}, {rate})};
 }
 
 TEST(NarrowStep, FollowsTheWideOne) {
   for (const DataType dtype : {DataType::f16(), DataType::bf16()}) {
     const TrainOptions options = options_for(dtype, {.method = Method::kAdamW, .weight_decay = 0.1});
-    CompiledSteps narrow(network(), options, dtype);
+    Trainer narrow(network(), options, dtype);
     ReferenceSteps wide(network(), options);
     const double tolerance = dtype == DataType::f16() ? 4e-3 : 3e-2;
-    for (int t = 0; t < 20; ++t) EXPECT_NEAR(narrow.run(batch(t % 3, 0.01)), wide.run(batch(t % 3, 0.01)), tolerance);
+    for (int t = 0; t < 20; ++t) EXPECT_NEAR(narrow.step(batch(t % 3, 0.01)), wide.run(batch(t % 3, 0.01)), tolerance);
     for (const char* name : {"w", "w.m", "u.v", "step", "skipped_steps"}) {
-      EXPECT_EQ(narrow.type_of(name), DataType::f32()) << name;
+      EXPECT_EQ(narrow.tensor(name).type.type, DataType::f32()) << name;
       const std::vector<double> got = narrow.state(name), want = wide.state(name);
       for (size_t i = 0; i < got.size(); ++i) EXPECT_NEAR(got[i], want[i], 4 * tolerance) << name;
     }
@@ -58,10 +52,10 @@ TEST(NarrowStep, FollowsTheWideOne) {
 // Each change is less than half of the distance to the next number of 16 bits.
 TEST(NarrowStep, WeightsAddUpWhatSixteenBitsDoNotHold) {
   for (const DataType dtype : {DataType::f16(), DataType::bf16()}) {
-    CompiledSteps steps(network(), options_for(dtype, {.method = Method::kAdam}), dtype);
+    Trainer steps(network(), options_for(dtype, {.method = Method::kAdam}), dtype);
     ReferenceSteps wide(network(), options_for(dtype, {.method = Method::kAdam}));
     for (int t = 0; t < 30; ++t) {
-      steps.run(batch(0, 1e-5));
+      steps.step(batch(0, 1e-5));
       wide.run(batch(0, 1e-5));
     }
     for (size_t i = 0; i < 12; ++i) {
@@ -74,15 +68,15 @@ TEST(NarrowStep, WeightsAddUpWhatSixteenBitsDoNotHold) {
 
 TEST(NarrowStep, FindsAScaleWhereGradientsLeaveTheRange) {
   const TrainOptions options = options_for(DataType::f16(), {.method = Method::kSgd});
-  CompiledSteps steps(network(), options, DataType::f16());
+  Trainer steps(network(), options, DataType::f16());
   std::vector<RefTensor> large = batch(1, 1e-7);
   for (double& x : large[0].floats) x *= 200;
   const std::vector<double> before = steps.state("w");
-  EXPECT_TRUE(std::isnan(steps.run(large)));
+  EXPECT_TRUE(std::isnan(steps.step(large)));
   EXPECT_EQ(steps.state("w"), before);
   EXPECT_EQ(steps.state("loss_scale")[0], 32768);
   int tries = 0;
-  while (std::isnan(steps.run(large)) && tries < 20) ++tries;
+  while (std::isnan(steps.step(large)) && tries < 20) ++tries;
   EXPECT_LT(tries, 20);
   EXPECT_EQ(steps.state("skipped_steps")[0], tries + 1);
   EXPECT_NE(steps.state("w"), before);
@@ -101,8 +95,8 @@ TEST(NarrowStep, KeepsGradientsThatF16DoesNotHold) {
   TrainOptions options = options_for(DataType::f16(), {.method = Method::kSgd});
   options.loss = Loss::kOutput;
   options.trained = {"w"};
-  CompiledSteps steps(testing::trained_model(text, {"w", "k"}), options, DataType::f16());
-  steps.run({f32_tensor({1, 2}, {1e-4, 2e-4}), f32_tensor({}, {1e6})});
+  Trainer steps(model_of(text, {"w", "k"}), options, DataType::f16());
+  steps.step({floats({1, 2}, {1e-4, 2e-4}), floats({}, {1e6})});
   EXPECT_NEAR(1 - steps.state("w")[0], 1e-2, 1e-4);
   EXPECT_NEAR(0.25 - steps.state("w")[3], 4e-2, 4e-4);
 }

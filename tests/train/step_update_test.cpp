@@ -7,30 +7,16 @@
 #include <cmath>
 #include <limits>
 
-#include "tests/train/train_tools.h"
+#include "tests/train/reference_steps.h"
+#include "tests/train/trainer.h"
 
 namespace tw::train {
 namespace {
 
-using graph::RefTensor;
-using testing::f32_tensor;
-using testing::ReferenceSteps;
-using testing::spread_numbers;
-
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 constexpr double kTolerance = 1e-6;  // constants of the graph are f32
 
-// y = x w + b of 4 samples, 3 features, 2 outputs; mean squared error.
-const char* const kLinear = R"(graph linear {
-  input x : f32[4, 3]
-  const w : f32[3, 2] = [0.5, -0.25, 1.0, 0.75, -0.5, 0.125]
-  const b : f32[2] = [0.25, -0.5]
-  p : f32[4, 2] = matmul(x, w)
-  y : f32[4, 2] = add(p, b)
-  output y
-})";
-
-frontend::ImportResult linear() { return testing::trained_model(kLinear, {"w", "b"}); }
+frontend::ImportResult linear() { return model_of(kLinear, {"w", "b"}); }
 
 TrainOptions of(Optimizer optimizer) {
   TrainOptions options;
@@ -40,8 +26,7 @@ TrainOptions of(Optimizer optimizer) {
 }
 
 std::vector<RefTensor> batch(int64_t seed, double rate = 0.05) {
-  return {f32_tensor({4, 3}, spread_numbers(12, seed)), f32_tensor({4, 2}, spread_numbers(8, seed + 40)),
-          f32_tensor({}, {rate})};
+  return {floats({4, 3}, numbers(12, seed)), floats({4, 2}, numbers(8, seed + 40)), floats({}, {rate})};
 }
 
 // Gradients of w and b, one behind the other.
@@ -134,7 +119,7 @@ TEST(StepUpdate, Lamb) {
 TEST(StepUpdate, LambOfAParameterOfZerosMoves) {
   std::string text = kLinear;
   text.replace(text.find("[0.25, -0.5]"), 12, "[0.0, 0.0]");
-  ReferenceSteps steps(testing::trained_model(text, {"w", "b"}), of({.method = Method::kLamb}));
+  ReferenceSteps steps(model_of(text, {"w", "b"}), of({.method = Method::kLamb}));
   steps.run(batch(1));
   EXPECT_NEAR(std::abs(steps.state("b")[0]), 0.05, 1e-4) << "the ratio of norms is 1 there";
 }
@@ -147,9 +132,9 @@ TEST(StepUpdate, SeveralRunsAreAStepOfAllTheirSamples) {
   std::string text = kLinear;
   for (size_t at = text.find("[4, "); at != std::string::npos; at = text.find("[4, ")) text.replace(at, 4, "[12, ");
   options.runs_of_step = 1;
-  ReferenceSteps whole(testing::trained_model(text, {"w", "b"}), options);
+  ReferenceSteps whole(model_of(text, {"w", "b"}), options);
   for (int t = 0; t < 4; ++t) {
-    std::vector<RefTensor> all = {f32_tensor({12, 3}, {}), f32_tensor({12, 2}, {}), f32_tensor({}, {0.05})};
+    std::vector<RefTensor> all = {floats({12, 3}, {}), floats({12, 2}, {}), floats({}, {0.05})};
     const std::vector<double> before = parameters(parts);
     for (int k = 0; k < 3; ++k) {
       EXPECT_EQ(parameters(parts), before) << "run " << k;
@@ -220,7 +205,7 @@ TEST(StepUpdate, NobodyLooksWhereThatIsSaid) {
   steps.run(bad);
   EXPECT_TRUE(std::isnan(steps.state("w")[0]));
   options.scale = LossScale{};
-  EXPECT_NE(testing::refusal(linear(), options).find("loss scale"), std::string::npos);
+  EXPECT_NE(refusal(linear(), options).find("loss scale"), std::string::npos);
 }
 
 TEST(StepUpdate, ALearningRateOfZeroMovesNoParameter) {

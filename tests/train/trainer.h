@@ -62,9 +62,10 @@ inline frontend::ImportResult with_constants(frontend::ImportResult model) {
 
 class Trainer {
  public:
-  Trainer(const frontend::ImportResult& model, const TrainOptions& options)
-      : Trainer(make_training(model, ops::all_ops(), options)) {}
-  explicit Trainer(Training training) : training_(std::move(training)), artefact_(compiled(training_)) {
+  Trainer(const frontend::ImportResult& model, const TrainOptions& options, DataType dtype = DataType::f32())
+      : Trainer(make_training(model, ops::all_ops(), options), dtype) {}
+  explicit Trainer(Training training, DataType dtype = DataType::f32())
+      : training_(std::move(training)), artefact_(compiled(training_, dtype)) {
     for (const char* name : {"step", "grads", "eval"})
       sessions_.emplace(name, artefact::Session::load_memory(artefact_, {.function = name}));
     states_ = session("step").initial_states();
@@ -86,9 +87,10 @@ class Trainer {
     return outputs;
   }
 
-  std::vector<double> state(const std::string& name) {
+  std::vector<double> state(const std::string& name) { return tensor(name).floats; }
+  RefTensor tensor(const std::string& name) {
     for (size_t s = 0; s < training_.states.size(); ++s) {
-      if (training_.states[s].input == name) return artefact::to_reference(states_[s]).floats;
+      if (training_.states[s].input == name) return artefact::to_reference(states_[s]);
     }
     ADD_FAILURE() << "no state " << name;
     return {};
@@ -98,10 +100,11 @@ class Trainer {
   const std::vector<uint8_t>& artefact() const { return artefact_; }
 
  private:
-  static std::vector<uint8_t> compiled(const Training& training) {
+  static std::vector<uint8_t> compiled(const Training& training, DataType dtype) {
     driver::CompileOptions options;
     options.states = training.states;
     options.precision = Precision::kStrict;
+    options.dtype = dtype;
     return driver::artefact_bytes(driver::compile_functions(training.functions, options));
   }
 

@@ -42,7 +42,7 @@ const char* const kUpdate = R"(graph g {
   input rate : f32[]
   input w : f32[4, 4]
   input b : f32[4]
-  const half : f32[] = 0.5
+  const half : f32[] = [0.5]
   y : f32[2, 4] = matmul(x, w) as y
   z : f32[2, 4] = add(y, b) as z
   r : f32[2, 4] = relu(z) as r

@@ -176,7 +176,7 @@ constexpr Option<VerbOptions> kVerbs[] = {
          .example = "*bias",
          .verbs = "train",
          .group = "Training",
-         .help = "Leave parameters of these names out of --weight-decay, with * for any characters (repeatable)"}),
+         .help = "Leave parameters of these names out of --weight-decay, with * for any characters"}),
     option<&VerbOptions::training, &train::TrainOptions::clip_norm>(
         {.name = "clip-norm",
          .min = 0,
@@ -191,7 +191,7 @@ constexpr Option<VerbOptions> kVerbs[] = {
          .example = "layers.1.*",
          .verbs = "train",
          .group = "Training",
-         .help = "Train only parameters of these names, with * for any characters (repeatable)"}),
+         .help = "Train only parameters of these names, with * for any characters"}),
     option<&VerbOptions::training, &train::TrainOptions::runs_of_step>(
         {.name = "accumulate",
          .min = 1,

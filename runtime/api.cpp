@@ -193,7 +193,8 @@ TwStatus* output_info(const TwModel* model, int32_t entry, int32_t output, TwTen
 TwStatus* find_entry(const TwModel* model, const DLTensor* inputs, int32_t count, int32_t* entry) {
   return guard([&] {
     require(entry != nullptr, "entry is null");
-    *entry = tw::runtime::find_entry(manifest_of(model), inputs, count);
+    require(model != nullptr, "model is null");
+    *entry = model->model->find_entry(0, inputs, count);
   });
 }
 
@@ -216,7 +217,7 @@ int32_t context_threads(const TwContext* context) { return context == nullptr ? 
 
 TwStatus* run(TwContext* context, const DLTensor* inputs, int32_t inputs_given, const DLTensor* outputs,
               int32_t outputs_given) {
-  return guard([&] { of(context).run(inputs, inputs_given, outputs, outputs_given); });
+  return guard([&] { of(context).run(0, inputs, inputs_given, outputs, outputs_given); });
 }
 
 TwStatus* run_entry(TwContext* context, int32_t entry, const DLTensor* inputs, const DLTensor* outputs) {
@@ -268,6 +269,40 @@ TwStatus* buffer_info(const TwModel* model, int32_t entry, int32_t buffer, TwBuf
 
 TwStatus* read_buffer(TwContext* context, int32_t buffer, void* destination, size_t bytes) {
   return guard([&] { of(context).read_buffer(buffer, destination, bytes); });
+}
+
+int32_t function_count(const TwModel* model) {
+  return model == nullptr ? 0 : static_cast<int32_t>(model->model->functions().size());
+}
+
+TwStatus* function_info(const TwModel* model, int32_t function, TwFunctionInfo* info) {
+  return guard([&] {
+    require(model != nullptr, "model is null");
+    const tw::format::Function& row = model->model->function(function);
+    const tw::format::Entry& first = model->model->entries_of(row).front();
+    write_info(info,
+               TwFunctionInfo{0, row.name.c_str(), static_cast<int32_t>(row.first), static_cast<int32_t>(row.count),
+                              static_cast<int32_t>(first.inputs.size()), static_cast<int32_t>(first.outputs.size())});
+  });
+}
+
+TwStatus* find_function(const TwModel* model, const char* name, int32_t* function) {
+  return guard([&] {
+    require(model != nullptr && name != nullptr && function != nullptr, "model, name or function is null");
+    *function = model->model->find_function(name);
+  });
+}
+
+TwStatus* find_entry_of(const TwModel* model, int32_t function, const DLTensor* inputs, int32_t count, int32_t* entry) {
+  return guard([&] {
+    require(model != nullptr && entry != nullptr, "model or entry is null");
+    *entry = model->model->find_entry(function, inputs, count);
+  });
+}
+
+TwStatus* run_function(TwContext* context, int32_t function, const DLTensor* inputs, int32_t inputs_given,
+                       const DLTensor* outputs, int32_t outputs_given) {
+  return guard([&] { of(context).run(function, inputs, inputs_given, outputs, outputs_given); });
 }
 
 const char* model_metadata(const TwModel* model) { return model == nullptr ? "{}" : model->model->metadata().c_str(); }
@@ -382,6 +417,11 @@ constexpr TwApi kApi = {
     .run_async = run_async,
     .model_metadata = model_metadata,
     .status_details = status_details,
+    .function_count = function_count,
+    .function_info = function_info,
+    .find_function = find_function,
+    .find_entry_of = find_entry_of,
+    .run_function = run_function,
 };
 
 }  // namespace

@@ -65,6 +65,7 @@ Model::Model(Memory image, const Options& options) : image_(std::move(image)) {
   device_ = load_on_device(artefact_, options);
   const format::Bytes metadata = artefact_.section("metadata");
   if (!metadata.empty()) metadata_.assign(metadata.begin(), metadata.end());
+  functions_ = format::functions_of(manifest());
   for (const format::Entry& entry : manifest().entries) {
     changes_state_.push_back(std::ranges::find(entry.buffers, format::Place::kNextState, &format::Buffer::place) !=
                              entry.buffers.end());
@@ -79,6 +80,30 @@ const format::Entry& Model::entry(int index) const {
   return entries[static_cast<size_t>(index)];
 }
 
+const format::Function& Model::function(int index) const {
+  if (index < 0 || static_cast<size_t>(index) >= functions_.size()) {
+    format::fail(ErrorCode::kInvalidArgument, "there is no function ", index, "; the model has ", functions_.size());
+  }
+  return functions_[static_cast<size_t>(index)];
+}
+
+int Model::find_function(std::string_view name) const {
+  const auto found = std::ranges::find(functions_, name, &format::Function::name);
+  if (found != functions_.end()) return static_cast<int>(found - functions_.begin());
+  if (functions_.size() == 1 && functions_.front().name.empty()) {
+    format::fail(ErrorCode::kInvalidArgument, "there is no function '", name,
+                 "': the model has but one, without a name");
+  }
+  std::string names;
+  for (const format::Function& function : functions_) names += (names.empty() ? "" : ", ") + function.name;
+  format::fail(ErrorCode::kInvalidArgument, "there is no function '", name, "'; the model has: ", names);
+}
+
+int Model::find_entry(int index, const DLTensor* inputs, int input_count) const {
+  const format::Function& of = function(index);
+  return static_cast<int>(of.first) + runtime::find_entry(entries_of(of), inputs, input_count);
+}
+
 std::shared_ptr<State> Model::create_state(std::shared_ptr<const Model> model, const Options& options) {
   return std::make_shared<State>(model, model->artefact_, *model->device_, options);
 }
@@ -91,10 +116,10 @@ Context::Context(std::shared_ptr<const Model> model, const Options& options, std
   device_ = model_->device().create_context(options, state_->on_device());
 }
 
-void Context::run(const DLTensor* inputs, int input_count, const DLTensor* outputs, int output_count) {
+void Context::run(int function, const DLTensor* inputs, int input_count, const DLTensor* outputs, int output_count) {
   const Use use(in_use_);
-  const int entry = find_entry(model_->manifest(), inputs, input_count);
-  check_output_count(model_->manifest(), output_count);
+  const int entry = model_->find_entry(function, inputs, input_count);
+  check_output_count(model_->entries_of(model_->function(function)), output_count);
   begin(entry, inputs, outputs);
   with_state(entry, [&] { device_->run(entry, inputs, outputs); });
 }

@@ -6,6 +6,7 @@
 
 #include "runtime/device.h"
 #include "runtime/state.h"
+#include "runtime/tensors.h"
 
 namespace tw::runtime {
 
@@ -27,6 +28,16 @@ class Model {
   const std::string& metadata() const { return metadata_; }
   /// Throws Error(kInvalidArgument) when there is no such entry.
   const format::Entry& entry(int index) const;
+  std::span<const format::Function> functions() const { return functions_; }
+  /// Throws Error(kInvalidArgument) when there is no such function.
+  const format::Function& function(int index) const;
+  /// By name; throws Error(kInvalidArgument) naming those that are there.
+  int find_function(std::string_view name) const;
+  Entries entries_of(const format::Function& function) const {
+    return Entries(manifest().entries).subspan(function.first, function.count);
+  }
+  /// The entry of a function for these inputs.
+  int find_entry(int function, const DLTensor* inputs, int input_count) const;
   /// Whether a run of the entry leaves other states than it finds.
   bool changes_state(int entry) const { return changes_state_[static_cast<size_t>(entry)]; }
 
@@ -36,6 +47,7 @@ class Model {
   Memory image_;
   format::Artefact artefact_;
   std::unique_ptr<DeviceModel> device_;
+  std::vector<format::Function> functions_;
   std::vector<bool> changes_state_;  // by entry
   std::string metadata_ = "{}";
 };
@@ -46,7 +58,7 @@ class Context {
   /// With a state of its own, or with `state`, which others may have too.
   Context(std::shared_ptr<const Model> model, const Options& options, std::shared_ptr<State> state = nullptr);
 
-  void run(const DLTensor* inputs, int input_count, const DLTensor* outputs, int output_count);
+  void run(int function, const DLTensor* inputs, int input_count, const DLTensor* outputs, int output_count);
   void run_entry(int entry, const DLTensor* inputs, const DLTensor* outputs);
   void run_async(int entry, const DLTensor* inputs, const DLTensor* outputs, void* stream);
   void measure_entry(int entry, const DLTensor* inputs, const DLTensor* outputs, std::span<uint64_t> times_ns);

@@ -137,30 +137,30 @@ std::string shapes_of(const format::Entry& entry) {
   return text;
 }
 
-std::string details_of(const format::Manifest& manifest, const DLTensor* inputs) {
+std::string details_of(Entries entries, const DLTensor* inputs) {
   Json given = Json::object(), compiled = Json::array();
-  for (const format::Entry& entry : manifest.entries) {
+  for (const format::Entry& entry : entries) {
     Json shapes = Json::object();
     for (const TensorSpec& spec : entry.inputs) shapes[spec.name] = spec.shape;
     compiled.push_back(std::move(shapes));
   }
-  const auto& specs = manifest.entries.front().inputs;
+  const auto& specs = entries.front().inputs;
   for (size_t i = 0; i < specs.size(); ++i) given[specs[i].name] = shape_of(inputs[i]);
   return shape_details(std::move(given), std::move(compiled));
 }
 
-[[noreturn]] void fail_no_such_shape(const format::Manifest& manifest, const DLTensor* inputs) {
+[[noreturn]] void fail_no_such_shape(Entries entries, const DLTensor* inputs) {
   std::string given, compiled;
-  const auto& specs = manifest.entries.front().inputs;
+  const auto& specs = entries.front().inputs;
   for (size_t i = 0; i < specs.size(); ++i) given += (i == 0 ? "" : " ") + specs[i].name + shape_text(inputs[i]);
   constexpr size_t kMaxListed = 32;
-  for (size_t i = 0; i < std::min(manifest.entries.size(), kMaxListed); ++i) {
-    compiled += (i == 0 ? "" : "; ") + shapes_of(manifest.entries[i]);
+  for (size_t i = 0; i < std::min(entries.size(), kMaxListed); ++i) {
+    compiled += (i == 0 ? "" : "; ") + shapes_of(entries[i]);
   }
-  if (manifest.entries.size() > kMaxListed) compiled += "; ...";
+  if (entries.size() > kMaxListed) compiled += "; ...";
   throw format::Error(ErrorCode::kNoSuchShape,
                       format::join("the model was not compiled for ", given, "; compiled shapes: ", compiled),
-                      details_of(manifest, inputs));
+                      details_of(entries, inputs));
 }
 
 void check_count(const char* role, const std::vector<TensorSpec>& specs, int count) {
@@ -187,17 +187,17 @@ DLDataType to_dlpack(format::DataType type) {
   return {static_cast<uint8_t>(code), static_cast<uint8_t>(format::bytes_of(type) * 8), 1};
 }
 
-int find_entry(const format::Manifest& manifest, const DLTensor* inputs, int input_count) {
-  const auto& specs = manifest.entries.front().inputs;
+int find_entry(Entries entries, const DLTensor* inputs, int input_count) {
+  const auto& specs = entries.front().inputs;
   check_count("inputs", specs, input_count);
   require_tensors("inputs", specs, inputs);
   for (size_t i = 0; i < specs.size(); ++i) check_type_and_rank({"input", &specs[i]}, inputs[i]);
-  for (size_t e = 0; e < manifest.entries.size(); ++e) {
+  for (size_t e = 0; e < entries.size(); ++e) {
     bool matches = true;
-    for (size_t i = 0; i < specs.size(); ++i) matches &= has_shape(inputs[i], manifest.entries[e].inputs[i]);
+    for (size_t i = 0; i < specs.size(); ++i) matches &= has_shape(inputs[i], entries[e].inputs[i]);
     if (matches) return static_cast<int>(e);
   }
-  fail_no_such_shape(manifest, inputs);
+  fail_no_such_shape(entries, inputs);
 }
 
 void* address_of(const DLTensor& tensor) { return static_cast<uint8_t*>(tensor.data) + tensor.byte_offset; }
@@ -206,9 +206,7 @@ void check_state(const TensorSpec& spec, const DeviceModel& device, const DLTens
   check_tensor({"state", &spec}, device, tensor);
 }
 
-void check_output_count(const format::Manifest& manifest, int count) {
-  check_count("outputs", manifest.entries.front().outputs, count);
-}
+void check_output_count(Entries entries, int count) { check_count("outputs", entries.front().outputs, count); }
 
 void check_tensors(const format::Entry& entry, const DeviceModel& device, const DLTensor* inputs,
                    const DLTensor* outputs) {

@@ -2,6 +2,8 @@
 #pragma once
 #include <dlpack/dlpack.h>
 
+#include <span>
+
 #include "runtime/device.h"
 #include "runtime/format/manifest.h"
 
@@ -10,12 +12,15 @@ namespace tw::runtime {
 /// The DLPack type of an element type; bool is kDLBool with 8 bits.
 DLDataType to_dlpack(format::DataType type);
 
-/// Index of the entry whose input shapes are those of `inputs`. Throws Error(kInvalidArgument) for a wrong number,
-/// dtype or rank, Error(kNoSuchShape) naming the compiled shapes when no entry matches.
-int find_entry(const format::Manifest& manifest, const DLTensor* inputs, int input_count);
+/// Entries of one function, at least one.
+using Entries = std::span<const format::Entry>;
+
+/// Number of the one of `entries` whose input shapes are those of `inputs`. Throws Error(kInvalidArgument) for a wrong
+/// number, dtype or rank, Error(kNoSuchShape) naming the compiled shapes when no entry matches.
+int find_entry(Entries entries, const DLTensor* inputs, int input_count);
 
 /// Throws Error(kInvalidArgument) if `count` is not the number of outputs.
-void check_output_count(const format::Manifest& manifest, int count);
+void check_output_count(Entries entries, int count);
 
 /// Checks that the values of the state `spec` can be copied to or from `tensor`. Throws Error(kInvalidArgument).
 void check_state(const format::TensorSpec& spec, const DeviceModel& device, const DLTensor& tensor);

@@ -36,7 +36,7 @@ DECLARATION = re.compile(r'\b(?:add_option|add_flag|set_config|add_option_functi
 ROW = re.compile(r'\{\s*\.name\s*=\s*"([^"]*)"')
 BOUND = re.compile(r"\boption<\s*&")
 CONSTANT = re.compile(r'constexpr\s+std::string_view\s+(k\w+)\s*=\s*"([^"]*)"')
-FLAG = re.compile(r"(?<![\w-])--([a-z][a-z-]*[a-z])")
+FLAG = re.compile(r"(?<![\w-])--([a-z][a-z0-9-]*[a-z0-9])")
 VARIABLE = re.compile(r"\b(?:TILEWRIGHT|TW)_[A-Z_]+\b")
 FIELD = re.compile(r'\.(\w+)\s*=\s*("(?:[^"\\]|\\.)*"|[\w:]+)')
 
@@ -115,7 +115,7 @@ class Check:
                 rows.append((name, verbs, f"{path}:{line_of(text, position)}"))
 
     def check_row(self, path, name, fields, position):
-        if not re.fullmatch(r"[a-z]+(-[a-z]+)*", name):
+        if not re.fullmatch(r"[a-z]+[0-9]*(-[a-z]+)*", name):
             self.say(path, position, f"'{name}': names of options are in kebab-case")
         if not fields.get("help"):
             self.say(path, position, f"option '{name}' has no help")

@@ -25,11 +25,14 @@ tilewright compile mlp.onnx -o mlp.tw
 tilewright verify mlp.tw | tail -1
 gcc examples/run_c/*.c $(pkg-config --cflags --libs tilewright-rt) -o run_c
 g++ -std=c++17 examples/compile_cpp/*.cpp $(pkg-config --cflags --libs tilewright-compiler tilewright-rt) -o compile_cpp
+g++ -std=c++17 examples/train_cpp/*.cpp $(pkg-config --cflags --libs tilewright-rt) -o train_cpp
 gcc examples/compile_c/*.c $(pkg-config --cflags --libs tilewright-compiler) -o compile_c
 ./run_c mlp.tw
 ./compile_c mlp.onnx mlp2.tw no-measure 2>/dev/null | grep -q '"warnings":\[\]'
 ./run_c mlp2.tw
 ./compile_cpp mlp.onnx
+tilewright train mlp.onnx --loss mse -o mlp.train.tw
+./train_cpp mlp.train.tw mlp.safetensors 20
 TRY
 mmdebstrap --variant=apt --include=gcc,g++,libc6-dev,pkgconf --format=null --quiet \
   --customize-hook="copy-in $work/try /" --customize-hook='chroot "$1" bash /try/try.sh' bookworm /dev/null

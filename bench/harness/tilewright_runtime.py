@@ -77,6 +77,9 @@ _FUNCTIONS = [  # in the order of TwApi: name, result, arguments
     ("context_state", _P, [_P, c.POINTER(_P)]),
     ("state_get", _P, [_P, c.c_int32, c.POINTER(Tensor)]),
     ("state_set", _P, [_P, c.c_int32, c.POINTER(Tensor)]),
+    ("state_reset", _P, [_P]),
+    ("state_save", _P, [_P, c.c_char_p]),
+    ("state_load", _P, [_P, c.c_char_p]),
 ]
 
 

@@ -26,7 +26,7 @@ extern "C" {
 #endif
 
 /* The table version that this header describes. */
-#define TW_API_VERSION 6u
+#define TW_API_VERSION 7u
 
 typedef enum TwStatusCode {
   TW_OK = 0,
@@ -83,6 +83,16 @@ typedef struct TwTensorInfo {
   const int64_t* shape; /* ndim extents, in elements */
 } TwTensorInfo;
 
+/* What a model does: functions have inputs and outputs of their own, and share the model's states and weights. */
+typedef struct TwFunctionInfo {
+  size_t struct_size;
+  const char* name;    /* "step", "grads", "eval" of a model that is trained; "" where a model has but one */
+  int32_t first_entry; /* its entries, one for each compiled combination of its inputs' shapes, follow each other */
+  int32_t entry_count;
+  int32_t input_count;
+  int32_t output_count;
+} TwFunctionInfo;
+
 /* A buffer of one entry: a region that steps read and write. */
 typedef struct TwBufferInfo {
   size_t struct_size;
@@ -115,7 +125,9 @@ typedef struct TwApi {
   TwStatus* (*model_load_memory)(const void* bytes, size_t size, const TwOptions* options, TwModel** model);
   void (*model_free)(TwModel* model);
 
-  /* A model has one entry for each compiled combination of input shapes; names, dtypes and ranks agree between them. */
+  /* A model has one entry for each compiled combination of input shapes; names, dtypes and ranks agree between them.
+   * A model of several functions (function_count, since version 7) has such entries of each. What is said here of
+   * inputs and outputs without naming an entry, and what find_entry and run take, is of the first function. */
   int32_t (*entry_count)(const TwModel* model);
   const char* (*entry_name)(const TwModel* model, int32_t entry); /* NULL when there is no such entry */
   int32_t (*input_count)(const TwModel* model);
@@ -203,6 +215,18 @@ typedef struct TwApi {
    * fault (TW_ERROR_NO_SUCH_SHAPE, or one tensor of another shape or number of dimensions): "given", the shapes of the
    * tensors in question by name, and "compiled", a list with the same of every entry that they were compared with. */
   const char* (*status_details)(const TwStatus* status);
+
+  /* Since version 7: functions (`tilewright train`). Numbers of functions begin with 0; there is at least one. Entries
+   * are numbered through all functions: run_entry, run_async and measure_entry take those of any. find_function fails
+   * with TW_ERROR_INVALID_ARGUMENT, which names the functions that are there; find_entry_of and run_function do what
+   * find_entry and run do for the first function. A context runs all functions, on one state. */
+  int32_t (*function_count)(const TwModel* model);
+  TwStatus* (*function_info)(const TwModel* model, int32_t function, TwFunctionInfo* info);
+  TwStatus* (*find_function)(const TwModel* model, const char* name, int32_t* function);
+  TwStatus* (*find_entry_of)(const TwModel* model, int32_t function, const DLTensor* inputs, int32_t input_count,
+                             int32_t* entry);
+  TwStatus* (*run_function)(TwContext* context, int32_t function, const DLTensor* inputs, int32_t input_count,
+                            const DLTensor* outputs, int32_t output_count);
 } TwApi;
 
 /* The table of at least this version, or NULL when the library is older. */

@@ -20,6 +20,13 @@ TwOptions raw_options(const LoadOptions& options) {
 
 Tensor tensor_of(const TwTensorInfo& info) { return {info.name, info.dtype, {info.shape, info.shape + info.ndim}}; }
 
+TwFunctionInfo function_info(const TwModel* model, int function) {
+  TwFunctionInfo info{};
+  info.struct_size = sizeof(info);
+  check(api().function_info(model, function, &info));
+  return info;
+}
+
 TwTensorInfo empty_info() {
   TwTensorInfo info{};
   info.struct_size = sizeof(info);
@@ -158,7 +165,7 @@ std::unique_ptr<Model> Model::load_file(const std::string& path, const LoadOptio
   TwModel* model = nullptr;
   const nb::gil_scoped_release unlocked;
   check(api().model_load_file(path.c_str(), &raw, &model));
-  return std::unique_ptr<Model>(new Model(ModelHandle(model), options));
+  return loaded(ModelHandle(model), options);
 }
 
 std::unique_ptr<Model> Model::load_bytes(nb::handle bytes, const LoadOptions& options) {
@@ -170,19 +177,38 @@ std::unique_ptr<Model> Model::load_bytes(nb::handle bytes, const LoadOptions& op
   TwModel* model = nullptr;
   const nb::gil_scoped_release unlocked;
   check(api().model_load_memory(tensor.data, size, &raw, &model));
-  return std::unique_ptr<Model>(new Model(ModelHandle(model), options));
+  return loaded(ModelHandle(model), options);
 }
 
-Model::Model(ModelHandle model, const LoadOptions& options)
+std::unique_ptr<Model> Model::loaded(ModelHandle model, const LoadOptions& options) {
+  std::shared_ptr<State> state = make_state(model.get());
+  return std::unique_ptr<Model>(new Model(std::move(model), options, 0, std::move(state)));
+}
+
+Model::Model(SharedModel model, const LoadOptions& options, int function, std::shared_ptr<State> state)
     : model_(std::move(model)),
       options_(options),
+      function_(function),
+      info_(function_info(model_.get(), function)),
       input_names_(names_of(inputs(0))),
       output_names_(names_of(outputs(0))),
-      state_(make_state(model_.get())) {}
+      state_(std::move(state)) {}
+
+std::vector<std::string> Model::functions() const {
+  std::vector<std::string> names;
+  for (int f = 0; f < api().function_count(model_.get()); ++f) names.emplace_back(function_info(model_.get(), f).name);
+  return names;
+}
+
+std::unique_ptr<Model> Model::function(const std::string& name) const {
+  int32_t found = 0;
+  check(api().find_function(model_.get(), name.c_str(), &found));
+  return std::unique_ptr<Model>(new Model(model_, options_, found, state_));
+}
 
 std::vector<std::string> Model::entries() const {
   std::vector<std::string> names;
-  for (int i = 0; i < api().entry_count(model_.get()); ++i) names.emplace_back(api().entry_name(model_.get(), i));
+  for (int i = 0; i < info_.entry_count; ++i) names.emplace_back(api().entry_name(model_.get(), info_.first_entry + i));
   return names;
 }
 
@@ -190,19 +216,15 @@ std::vector<Tensor> Model::describe(int count, int entry, decltype(TwApi::input_
   std::vector<Tensor> tensors;
   for (int i = 0; i < count; ++i) {
     TwTensorInfo info = empty_info();
-    check(query(model_.get(), entry, i, &info));
+    check(query(model_.get(), info_.first_entry + entry, i, &info));
     tensors.push_back(tensor_of(info));
   }
   return tensors;
 }
 
-std::vector<Tensor> Model::inputs(int entry) const {
-  return describe(api().input_count(model_.get()), entry, api().input_info);
-}
+std::vector<Tensor> Model::inputs(int entry) const { return describe(info_.input_count, entry, api().input_info); }
 
-std::vector<Tensor> Model::outputs(int entry) const {
-  return describe(api().output_count(model_.get()), entry, api().output_info);
-}
+std::vector<Tensor> Model::outputs(int entry) const { return describe(info_.output_count, entry, api().output_info); }
 
 ContextHandle Model::make_context(Profile profile) const {
   TwOptions raw = raw_options(options_);
@@ -242,7 +264,7 @@ std::vector<Array> Model::arrays(const nb::list& given, const std::vector<std::s
 
 int Model::entry_of(const std::vector<DLTensor>& inputs) const {
   int32_t entry = 0;
-  check(api().find_entry(model_.get(), inputs.data(), static_cast<int32_t>(inputs.size()), &entry));
+  check(api().find_entry_of(model_.get(), function_, inputs.data(), static_cast<int32_t>(inputs.size()), &entry));
   return entry;
 }
 
@@ -259,7 +281,7 @@ std::vector<Result> Model::results(int entry) const {
 
 int Model::find_entry(const nb::list& inputs, Access access) const {
   const std::vector<Array> given = arrays(inputs, input_names_, access);
-  return entry_of(tensors_of(given));
+  return entry_of(tensors_of(given)) - info_.first_entry;
 }
 
 /// execute(entry, inputs, outputs) runs without the GIL.
@@ -325,7 +347,7 @@ void Model::run_async(const nb::list& inputs, const nb::list& outputs, uintptr_t
 }
 
 nb::list Model::empty_outputs(int entry, Kind kind) const {
-  std::vector<Result> made = results(entry);
+  std::vector<Result> made = results(info_.first_entry + entry);
   return released(made, kind);
 }
 

@@ -86,11 +86,17 @@ class Binding {
   std::mutex running_;
 };
 
-/// Safe in any thread: a run borrows a context from a pool that grows to the largest number of runs at the same time.
+/// One function of a loaded artefact. Safe in any thread: a run borrows a context from a pool that grows to the largest
+/// number of runs at the same time. Entries are numbered within the function.
 class Model {
  public:
   static std::unique_ptr<Model> load_file(const std::string& path, const LoadOptions& options);
   static std::unique_ptr<Model> load_bytes(nanobind::handle bytes, const LoadOptions& options);
+
+  /// Of the artefact; "" where it has but one. What is loaded is the first.
+  std::vector<std::string> functions() const;
+  /// Another one, with the same state.
+  std::unique_ptr<Model> function(const std::string& name) const;
 
   /// What the ONNX model says of itself: a JSON object.
   std::string metadata() const { return api().model_metadata(model_.get()); }
@@ -115,7 +121,9 @@ class Model {
   int threads();
 
  private:
-  explicit Model(ModelHandle model, const LoadOptions& options);
+  using SharedModel = std::shared_ptr<TwModel>;
+  Model(SharedModel model, const LoadOptions& options, int function, std::shared_ptr<State> state);
+  static std::unique_ptr<Model> loaded(ModelHandle model, const LoadOptions& options);
 
   enum class Profile { kNo, kYes };
   template <typename Execute>
@@ -130,8 +138,10 @@ class Model {
   std::vector<Result> results(int entry) const;
   std::vector<Tensor> describe(int count, int entry, decltype(TwApi::input_info) query) const;
 
-  ModelHandle model_;
+  SharedModel model_;
   LoadOptions options_;
+  int function_;
+  TwFunctionInfo info_;
   std::vector<std::string> input_names_, output_names_;
   std::shared_ptr<State> state_;
   std::mutex pool_mutex_;

@@ -54,6 +54,8 @@ void bind_model(nb::module_& module) {
       .def_prop_ro("target", &Model::target)
       .def_prop_ro("metadata", &Model::metadata)
       .def_prop_ro("entries", &Model::entries)
+      .def_prop_ro("functions", &Model::functions)
+      .def("function", &Model::function, "name"_a)
       .def_prop_ro("state", &Model::state)
       .def_prop_ro("threads", &Model::threads)
       .def("inputs", &Model::inputs, "entry"_a)

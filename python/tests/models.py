@@ -76,3 +76,9 @@ def convolutions(count: int, channels: int = 32, size: int = 28) -> onnx.ModelPr
         nodes.append(helper.make_node("Relu", [f"c{i}"], [f"r{i}"]))
         previous, inside = f"r{i}", outside
     return model(nodes, [value("x", [1, channels, size, size])], [value(previous, [1, inside, size, size])], arrays)
+
+def linear(w: str = "w", b: str = "b") -> onnx.ModelProto:
+    """y = x w + b, for training"""
+    nodes = [helper.make_node("MatMul", ["x", w], ["a"]), helper.make_node("Add", ["a", b], ["y"])]
+    return model(nodes, [value("x", [4, 3])], [value("y", [4, 2])],
+                 {w: weights(3, 2), b: np.array([0.5, -0.25], np.float32)})

@@ -107,18 +107,24 @@ class State:
 
 
 class Model:
-    """A compiled model. It may be called by any number of threads at the same time; runs release the GIL."""
+    """A compiled model. It may be called by any number of threads at the same time; runs release the GIL.
 
-    def __init__(self, native: _runtime.Model, artefact: bytes | str, level: str = "") -> None:
+    An artefact of several functions (tilewright.Trainer) is loaded as the first of them; functions has all, by name,
+    each a Model with the same state. Of other models it has one, "".
+    """
+
+    def __init__(self, native: _runtime.Model, artefact: bytes | str, level: str = "", function: str = "") -> None:
         self._native = native
         self._artefact = artefact
         self._level = level
+        self._function = function or native.functions[0]
         names = native.entries
         self.entries = tuple(Entry(name, _infos(native.inputs(i)), _infos(native.outputs(i)))
                              for i, name in enumerate(names))
         self.inputs = self.entries[0].inputs
         self.outputs = self.entries[0].outputs
         self.state = State(native.state) if native.state is not None else None
+        self.functions: dict[str, Model] = {self._function: self}
         self._input_names = tuple(self.inputs)
         self._output_names = tuple(self.outputs)
         self._bfloat16 = tuple(i for i, info in enumerate(self.outputs.values()) if info.dtype == "bfloat16")
@@ -228,7 +234,7 @@ class Model:
     def _words(self, *options: tuple[str, Any]) -> Iterator[tuple[str, list[str]]]:
         """The artefact as a file, and options of the command: those with a value, or that are True."""
         words = [f"--{name}" if value is True else f"--{name}={value}" for name, value in
-                 (("level", self._level), *options) if value]
+                 (("level", self._level), ("function", self._function), *options) if value]
         with _verbs.as_file(self._artefact, "model.tw") as path:
             yield path, words
 
@@ -352,6 +358,15 @@ def _ordinal(device: str | int | None) -> int:
     return int(number)
 
 
+def _with_functions(model: Model) -> Model:
+    names = model._native.functions
+    others = {name: Model(model._native.function(name), model._artefact, model._level, name) for name in names[1:]}
+    model.functions.update(others)
+    for other in others.values():
+        other.functions, other.state = model.functions, model.state
+    return model
+
+
 def load(source: str | os.PathLike[str] | bytes | bytearray | memoryview, device: str | int | None = None,
          threads: int = 0, level: str = "") -> Model:
     """Loads a compiled model (.tw) from a file, or from its bytes.
@@ -364,6 +379,6 @@ def load(source: str | os.PathLike[str] | bytes | bytearray | memoryview, device
         raise UsageError(f"threads is {threads}; expected is 0 (all CPUs) or more")
     options = _runtime.LoadOptions(threads=threads, device=_ordinal(device), level=level)
     if isinstance(source, (bytes, bytearray, memoryview)):
-        return Model(_runtime.Model.load_bytes(source, options), bytes(source), level)
+        return _with_functions(Model(_runtime.Model.load_bytes(source, options), bytes(source), level))
     path = os.fspath(source)
-    return Model(_runtime.Model.load_file(path, options), path, level)
+    return _with_functions(Model(_runtime.Model.load_file(path, options), path, level))

@@ -80,9 +80,9 @@ constexpr auto kCallFields =
     std::tuple(Field{"call", &CudaStep::call}, Field{"operands", &CudaStep::operands}, Field{"name", &CudaStep::name});
 // The key of the steps is missing: which they are is said by the kind of the target.
 template <>
-constexpr auto kFields<Entry> = std::tuple(Field{"name", &Entry::name}, Field{"target", &Entry::target},
-                                           Field{"inputs", &Entry::inputs}, Field{"outputs", &Entry::outputs},
-                                           Field{"arena_bytes", &Entry::arena_bytes},
+constexpr auto kFields<Entry> = std::tuple(Field{"name", &Entry::name}, Field{"function", &Entry::function},
+                                           Field{"target", &Entry::target}, Field{"inputs", &Entry::inputs},
+                                           Field{"outputs", &Entry::outputs}, Field{"arena_bytes", &Entry::arena_bytes},
                                            Field{"scratch_bytes_per_thread", &Entry::scratch_bytes_per_thread},
                                            Field{"flop", &Entry::flop}, Field{"buffers", &Entry::buffers});
 constexpr auto kCpuEntry = std::tuple_cat(kFields<Entry>, std::tuple(Field{"steps", &Entry::cpu_steps}));
@@ -291,6 +291,16 @@ Manifest manifest_from_json(std::string_view text) {
   // One spelling for each manifest: this also refuses duplicate keys, which the parser drops silently.
   if (to_json(manifest) != text) fail(ErrorCode::kDamaged, "the manifest is not in canonical form");
   return manifest;
+}
+
+std::vector<Function> functions_of(const Manifest& manifest) {
+  std::vector<Function> functions;
+  for (size_t e = 0; e < manifest.combinations(); ++e) {
+    const std::string& name = manifest.entries[e].function;
+    if (functions.empty() || functions.back().name != name) functions.push_back({name, e, 0});
+    ++functions.back().count;
+  }
+  return functions;
 }
 
 int64_t Manifest::state_bytes() const {

@@ -13,7 +13,7 @@
 namespace tw::format {
 
 /// Version of the file format; a reader accepts exactly this one.
-inline constexpr uint32_t kFormatVersion = 9;
+inline constexpr uint32_t kFormatVersion = 10;
 /// Largest manifest, in bytes of JSON text.
 inline constexpr size_t kMaxManifestBytes = size_t{16} << 20;
 
@@ -135,10 +135,12 @@ struct Zeros {
   friend bool operator==(const Zeros&, const Zeros&) = default;
 };
 
-/// The program for one target and one combination of input shapes. Exactly one of the step lists is used: the target's.
+/// The program for one target, one function and one combination of input shapes. Exactly one of the step lists is used:
+/// the target's.
 struct Entry {
   std::string name;
-  int64_t target = 0;  ///< of Manifest::targets
+  std::string function;  ///< empty where the model has but one
+  int64_t target = 0;    ///< of Manifest::targets
   std::vector<TensorSpec> inputs;
   std::vector<TensorSpec> outputs;
   int64_t arena_bytes = 0;
@@ -176,16 +178,26 @@ struct Manifest {
   std::vector<std::string> notes;
   std::vector<State> states;  ///< of all entries
   std::vector<Kernel> kernels;
-  /// Of the first target, then the same combinations of shapes in the same order of the next one, and so on.
+  /// Of the first target, then the same functions and combinations of shapes in the same order of the next one, and so
+  /// on. Those of a function follow each other.
   std::vector<Entry> entries;
 
   TargetKind kind() const { return targets.front().kind; }
-  /// Entries of each target.
+  /// Entries of each target, of all functions.
   size_t combinations() const { return entries.size() / targets.size(); }
   /// Of the block of states.
   int64_t state_bytes() const;
   friend bool operator==(const Manifest&, const Manifest&) = default;
 };
+
+/// What a model does, of different inputs and outputs on the same states and weights: the entries [first, first +
+/// count) of a target.
+struct Function {
+  std::string name;
+  size_t first = 0, count = 0;
+};
+/// At least one, in the order of the entries.
+std::vector<Function> functions_of(const Manifest& manifest);
 
 /// The canonical JSON text: keys sorted, no white space; equal manifests give equal bytes.
 std::string to_json(const Manifest& manifest);

@@ -261,8 +261,10 @@ bool is_order(const std::vector<int64_t>& order, size_t rank) {
 /// Each lies by itself; no name is that of another tensor of the model.
 void check_states(const Manifest& manifest, int64_t section_size) {
   std::set<std::string_view> names;
-  for (const TensorSpec& spec : manifest.entries.front().inputs) names.insert(spec.name);
-  for (const TensorSpec& spec : manifest.entries.front().outputs) names.insert(spec.name);
+  for (const Entry& entry : manifest.entries) {
+    for (const TensorSpec& spec : entry.inputs) names.insert(spec.name);
+    for (const TensorSpec& spec : entry.outputs) names.insert(spec.name);
+  }
   int64_t end = 0;
   for (const State& state : manifest.states) {
     const std::string& name = state.tensor.name;
@@ -305,26 +307,37 @@ void check_entries_of_targets(const Manifest& manifest) {
     const Entry& entry = manifest.entries[e];
     const Entry& first = manifest.entries[e % combinations];
     require(entry.target == static_cast<int64_t>(e / combinations), "entry '", entry.name, "' is not in its place");
-    require(entry.name == first.name && entry.inputs == first.inputs && entry.outputs == first.outputs, "entry '",
-            entry.name, "' differs between targets");
+    require(entry.name == first.name && entry.function == first.function && entry.inputs == first.inputs &&
+                entry.outputs == first.outputs,
+            "entry '", entry.name, "' differs between targets");
   }
 }
 
-/// Entries of a target are versions of one model for different input shapes; the caller's inputs must select one of
-/// them.
-void check_entries_agree(const Manifest& manifest) {
-  std::set<std::string_view> names;
+/// Entries of a function are versions of it for different input shapes; the caller's inputs must select one of them.
+void check_entries_agree(const Manifest& manifest, const Function& function) {
   std::set<std::vector<std::vector<int64_t>>> shapes;
-  const Entry& first = manifest.entries.front();
-  for (size_t e = 0; e < manifest.combinations(); ++e) {
+  const Entry& first = manifest.entries[function.first];
+  for (size_t e = function.first; e < function.first + function.count; ++e) {
     const Entry& entry = manifest.entries[e];
-    require(!entry.name.empty() && names.insert(entry.name).second, "entry '", entry.name,
-            "' occurs twice or has no name");
     require(same_but_for_shapes(entry.inputs, first.inputs) && same_but_for_shapes(entry.outputs, first.outputs),
             "entry '", entry.name, "' has other inputs or outputs than '", first.name, "'");
     std::vector<std::vector<int64_t>> key;
     for (const TensorSpec& spec : entry.inputs) key.push_back(spec.shape);
     require(shapes.insert(std::move(key)).second, "entry '", entry.name, "' repeats the shapes of another entry");
+  }
+}
+
+void check_functions(const Manifest& manifest) {
+  std::set<std::string_view> names, functions;
+  for (size_t e = 0; e < manifest.combinations(); ++e) {
+    const std::string& name = manifest.entries[e].name;
+    require(!name.empty() && names.insert(name).second, "entry '", name, "' occurs twice or has no name");
+  }
+  const std::vector<Function> all = functions_of(manifest);
+  for (const Function& function : all) {
+    require(functions.insert(function.name).second, "the entries of function '", function.name, "' are apart");
+    require(!function.name.empty() || all.size() == 1, "one of several functions has no name");
+    check_entries_agree(manifest, function);
   }
 }
 
@@ -341,7 +354,7 @@ void validate(const Manifest& manifest, const SectionSize& section_size) {
   const int64_t weights_size = section_size("weights");
   check_states(manifest, section_size("states"));
   for (const Entry& entry : manifest.entries) check_entry(manifest, entry, weights_size);
-  check_entries_agree(manifest);
+  check_functions(manifest);
 }
 
 bool is_section_name(std::string_view name) {

@@ -36,19 +36,22 @@ class Compiler {
     options_.tuning.budget_seconds /= static_cast<double>(targets_.size());
   }
 
-  Compiled run(const std::vector<const graph::Graph*>& given) {
-    for (const graph::Graph* model : given)
-      models_.push_back(with_states_last(*model, options_.states, options_.dtype));
+  Compiled run(std::vector<FunctionGraph> given) {
+    models_ = std::move(given);
+    for (FunctionGraph& model : models_) {
+      const bool is_first = model.function == models_.front().function;
+      model.graph = is_first ? with_states_last(model.graph, options_.states, options_.dtype)
+                             : with_its_states_last(model.graph, options_.states, options_.dtype);
+    }
     check_states();
-    const std::vector<const graph::Graph*> sources = mapped(models_, [](const graph::Graph& g) { return &g; });
-    const std::vector<plan::EntryPlan> replay = read_plan(sources.size());
+    const std::vector<plan::EntryPlan> replay = read_plan(models_.size());
     const Dumper dumper(options_.dump_directory);
     for (size_t t = 0; t < targets_.size(); ++t) {
       const std::span<const plan::EntryPlan> plans = replay;
-      const size_t count = replay.empty() ? 0 : sources.size();
+      const size_t count = replay.empty() ? 0 : models_.size();
       Dumper inside = targets_.size() == 1 ? dumper : dumper.inside(architecture(targets_[t].info));
       std::optional<LevelCode> level = compile_level(
-          {options_, targets_[t], sources, plans.subspan(t * count, count), state_layouts_}, inside, out_);
+          {options_, targets_[t], models_, plans.subspan(t * count, count), state_layouts_}, inside, out_);
       if (!level) return std::move(out_);
       levels_.push_back(std::move(*level));
     }
@@ -88,10 +91,13 @@ class Compiler {
 
   // All entries keep the same.
   void check_states() const {
-    const std::vector<format::State> first = place_states(models_.front(), options_.states);
-    for (const graph::Graph& model : models_) {
-      if (place_states(model, options_.states) != first)
-        throw UsageError("--state: a state has one shape, whatever the shapes of the inputs are");
+    const graph::Graph& first = models_.front().graph;
+    for (const FunctionGraph& model : models_) {
+      for (const transform::StateNames& state : states_in(model.graph, options_.states)) {
+        const auto type = [&](const graph::Graph& graph) { return graph.value(graph.find_value(state.before)).type; };
+        if (type(model.graph) != type(first))
+          throw UsageError("--state: a state has one shape, whatever the shapes of the inputs are");
+      }
     }
   }
 
@@ -151,7 +157,7 @@ class Compiler {
       out_.kernels += level.kernels;
     }
     const std::string plan_text = plan::to_string(out_.plan);
-    std::vector<format::State> states = place_states(models_.front(), options_.states, state_layouts_);
+    std::vector<format::State> states = place_states(models_.front().graph, options_.states, state_layouts_);
     std::vector<uint8_t> initial = initial_values(states, options_.states, state_layouts_, options_.dtype);
     Assembled made = assemble(targets_.front().info.kind, levels_, std::move(states));
     if (!initial.empty()) made.sections["states"] = {initial.begin(), initial.end()};
@@ -178,7 +184,7 @@ class Compiler {
   }
 
   CompileOptions options_;
-  std::vector<graph::Graph> models_;  // one for each combination of shapes
+  std::vector<FunctionGraph> models_;  // one for each combination of shapes
   std::vector<targets::Target> targets_;
   std::vector<std::vector<construct::Constructor>> families_;  // of each target
   Compiled out_;
@@ -217,7 +223,7 @@ std::vector<frontend::ImportResult> import_bytes(std::span<const std::byte> byte
 
 Compiled compile_imported(const std::vector<frontend::ImportResult>& models, const CompileOptions& options) {
   for (size_t m = 0; m < models.size(); ++m) check_lengths(models[m], options.imports[m], options.states);
-  Compiled out = Compiler(options).run(mapped(models, [](const auto& model) { return &model.graph; }));
+  Compiled out = compile_functions(mapped(models, [](const auto& m) { return FunctionGraph{"", m.graph}; }), options);
   out.opset = models.front().opset;
   out.warnings.insert(out.warnings.begin(), models.front().warnings.begin(), models.front().warnings.end());
   out.external_files = models.front().external_files;
@@ -236,7 +242,11 @@ Compiled compile_file(const std::string& path, const CompileOptions& options) {
 }
 
 Compiled compile_graph(const graph::Graph& source, const CompileOptions& options) {
-  return Compiler(options).run({&source});
+  return compile_functions({{"", source}}, options);
+}
+
+Compiled compile_functions(std::vector<FunctionGraph> functions, const CompileOptions& options) {
+  return Compiler(options).run(std::move(functions));
 }
 
 std::vector<uint8_t> artefact_bytes(const Compiled& compiled) {

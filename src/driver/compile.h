@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "driver/artefact/compiled.h"
+#include "driver/function_graph.h"
 #include "driver/options.h"
 #include "frontend/onnx/import.h"
 #include "graph/graph.h"
@@ -26,6 +27,9 @@ Compiled compile_file(const std::string& path, const CompileOptions& options);
 Compiled compile_imported(const std::vector<frontend::ImportResult>& models, const CompileOptions& options);
 /// One combination of shapes.
 Compiled compile_graph(const graph::Graph& source, const CompileOptions& options);
+/// Several functions on the states of `options`, all of which the first of them has: how it likes them best is how they
+/// are stored.
+Compiled compile_functions(std::vector<FunctionGraph> functions, const CompileOptions& options);
 
 /// The bytes of the artefact, and the same written atomically to `path`.
 std::vector<uint8_t> artefact_bytes(const Compiled& compiled);

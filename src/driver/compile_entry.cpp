@@ -22,6 +22,7 @@ class EntryCompiler {
   std::optional<EntryCode> run(const std::string& name, const graph::Graph& source, const plan::EntryPlan* replay) {
     out_.plan.name = name;
     out_.plan.graph_hash = content_hash(graph::to_string(source));
+    states_ = states_in(source, options().states);
     replay_ = replay;
     if (replay != nullptr) {
       follow(replay->passes);
@@ -66,15 +67,16 @@ class EntryCompiler {
   transform::TransformContext transform_context() const {
     transform::TransformContext context =
         driver::transform_context(context_.ops, context_.target.info, options(), out_.plan.passes);
+    context.states = states_;
     context.layouts = &layouts_;
     return context;
   }
 
   void keep_state_layouts() const {
-    for (const StatePair& pair : options().states) {
-      const Layout& layout = groups_.graph.value(groups_.graph.find_value(pair.input)).layout;
-      const Layout& kept = context_.states.try_emplace(pair.input, layout).first->second;
-      TW_CHECK(kept == layout, "the state '{}' is stored in two ways", pair.input);
+    for (const transform::StateNames& state : states_) {
+      const Layout& layout = groups_.graph.value(groups_.graph.find_value(state.before)).layout;
+      const Layout& kept = context_.states.try_emplace(state.before, layout).first->second;
+      TW_CHECK(kept == layout, "the state '{}' is stored in two ways", state.before);
     }
   }
 
@@ -85,8 +87,7 @@ class EntryCompiler {
     context.chosen = chosen;
     graph::Graph groups = transform::transform(graph, context, run);
     if (stopped_) return {};
-    return entry_groups(std::move(groups), context_.ops, context_.target, names_of(options().states),
-                        options().watch.get());
+    return entry_groups(std::move(groups), context_.ops, context_.target, states_, options().watch.get());
   }
 
   void transform(const graph::Graph& source) {
@@ -285,6 +286,7 @@ class EntryCompiler {
   const EntryContext& context_;
   Dumper& dumper_;
   EntryCode out_;
+  std::vector<transform::StateNames> states_;
   const plan::EntryPlan* replay_ = nullptr;
   ValueLayouts layouts_;  // that hold: of the plan that is replayed, and of states that other entries have, too
   EntryGroups groups_;

@@ -12,12 +12,12 @@
 namespace tw::driver {
 namespace {
 
-// "main", or with several entries the shapes that it is for: "x:8x3x224x224".
-std::string entry_name(const graph::Graph& source, size_t entries) {
-  if (entries == 1) return "main";
-  std::string name;
-  for (const graph::ValueId id : source.inputs) {
-    const graph::Value& value = source.value(id);
+// "main", or the function, and with several of it the shapes that it is for: "x:8x3x224x224".
+std::string entry_name(const FunctionGraph& source, const std::vector<FunctionGraph>& all) {
+  std::string name = source.function;
+  if (std::ranges::count(all, source.function, &FunctionGraph::function) == 1) return name.empty() ? "main" : name;
+  for (const graph::ValueId id : source.graph.inputs) {
+    const graph::Value& value = source.graph.value(id);
     name += fmt::format("{}{}:{}", name.empty() ? "" : " ", value.name, fmt::join(value.type.shape, "x"));
   }
   return name;
@@ -61,13 +61,14 @@ class LevelCompiler {
  private:
   // False when options.stop_after ended the passes before.
   bool add_entry(size_t e, Dumper& dumper) {
-    const std::string name = entry_name(*in_.sources[e], in_.sources.size());
+    const std::string name = entry_name(in_.sources[e], in_.sources);
     check_new(name);
     const EntryContext context = {in_.options, ops_,       in_.target,    planner_,  programs_,
                                   cubins_,     out_.times, out_.warnings, in_.states};
     std::optional<EntryCode> entry =
-        compile_entry(context, name, *in_.sources[e], in_.replay.empty() ? nullptr : &in_.replay[e], dumper);
+        compile_entry(context, name, in_.sources[e].graph, in_.replay.empty() ? nullptr : &in_.replay[e], dumper);
     if (!entry) return false;
+    entry->function = in_.sources[e].function;
     entry->plan.target = code_.target;
     entry->plan.machine = machine::machine_line(in_.target.info);
     say_what_is_rounded(*entry);

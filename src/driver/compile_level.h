@@ -7,6 +7,7 @@
 
 #include "driver/code/generate.h"
 #include "driver/compile_entry.h"
+#include "driver/function_graph.h"
 
 namespace tw::driver {
 
@@ -14,8 +15,8 @@ namespace tw::driver {
 struct LevelInput {
   const CompileOptions& options;
   const targets::Target& target;
-  const std::vector<const graph::Graph*>& sources;  // one for each combination of input shapes
-  std::span<const plan::EntryPlan> replay;          // one for each source; empty: decide
+  const std::vector<FunctionGraph>& sources;  // one for each function and combination of input shapes
+  std::span<const plan::EntryPlan> replay;    // one for each source; empty: decide
   StateLayouts& states;
 };
 

@@ -9,6 +9,8 @@ namespace tw::driver {
 namespace {
 
 constexpr std::string_view kCompiling = "compile run bench verify explain analyze report advise train";
+constexpr std::string_view kReadingModels =
+    "compile run bench verify explain analyze report advise train export-weights";
 constexpr std::string_view kCompilingOnce =
     "compile run bench verify explain analyze report train";  // one model, all of its decisions
 
@@ -74,7 +76,7 @@ constexpr Option<CompileOptions> kOptions[] = {
       .is_repeatable = true,
       .unset = "links may not leave the model's folder",
       .example = "hub",
-      .verbs = kCompiling,
+      .verbs = kReadingModels,
       .group = "Model",
       .key = OptionKey::kPart,
       .help = "Folder that links to external data may point into, as in model caches; files in it may have several "

@@ -99,6 +99,8 @@ class Refitter {
         ops_(ops::all_ops()) {}
 
   Refitted run() {
+    if (format::functions_of(artefact_.manifest()).size() > 1)
+      throw Unsupported("the artefact trains: its weights are states, which are set, loaded and saved as such");
     if (artefact_.section(kSource).empty() || artefact_.section(kPlan).empty())
       throw Unsupported("the artefact does not hold what it was made from: compile the model's ONNX file");
     source_ = parse_source(artefact_.section(kSource));

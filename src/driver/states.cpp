@@ -25,6 +25,10 @@ ValueId find(const graph::Graph& graph, const std::vector<ValueId>& among, const
   throw UsageError("--state: the model has no {} '{}'; it has {}", role, name, fmt::join(names, ", "));
 }
 
+bool has(const graph::Graph& graph, const std::vector<ValueId>& among, const std::string& name) {
+  return std::ranges::any_of(among, [&](ValueId id) { return graph.value(id).name == name; });
+}
+
 void move_last(std::vector<ValueId>& ids, ValueId id) {
   const auto found = std::ranges::find(ids, id);
   std::rotate(found, found + 1, ids.end());
@@ -72,6 +76,26 @@ graph::Graph with_states_last(const graph::Graph& graph, std::span<const StatePa
     move_last(out.outputs, after);
   }
   return transform::narrow_states(out, ops::all_ops(), names_of(states), dtype);
+}
+
+graph::Graph with_its_states_last(const graph::Graph& graph, std::span<const StatePair> states, DataType dtype) {
+  std::vector<StatePair> changed;
+  graph::Graph out = graph;
+  for (const StatePair& pair : states) {
+    if (!has(graph, graph.inputs, pair.input)) continue;
+    move_last(out.inputs, find(graph, graph.inputs, pair.input, "input"));
+    if (has(graph, graph.outputs, pair.output)) changed.push_back(pair);
+  }
+  return with_states_last(out, changed, dtype);
+}
+
+std::vector<transform::StateNames> states_in(const graph::Graph& graph, std::span<const StatePair> states) {
+  std::vector<transform::StateNames> names;
+  for (const StatePair& pair : states) {
+    if (!has(graph, graph.inputs, pair.input)) continue;
+    names.push_back({pair.input, has(graph, graph.outputs, pair.output) ? pair.output : ""});
+  }
+  return names;
 }
 
 std::vector<transform::StateNames> names_of(std::span<const StatePair> states) {

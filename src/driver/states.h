@@ -19,13 +19,18 @@ namespace tw::driver {
 /// type from the other of its pair or from its initial value.
 graph::Graph with_states_last(const graph::Graph& graph, std::span<const StatePair> states, DataType dtype);
 
+/// The same for a function that need not have all states, and of those that it has not their next values.
+graph::Graph with_its_states_last(const graph::Graph& graph, std::span<const StatePair> states, DataType dtype);
+
 /// Their names, for the passes.
 std::vector<transform::StateNames> names_of(std::span<const StatePair> states);
+/// Of those that `graph` has; without the next value where it has not that.
+std::vector<transform::StateNames> states_in(const graph::Graph& graph, std::span<const StatePair> states);
 
 /// How states are stored, by their inputs: the first entry of an artefact that is compiled decides for all of them.
 using StateLayouts = std::map<std::string, Layout>;
 
-/// Their places, when they are the last inputs of `graph`; stored row by row where `layouts` has nothing.
+/// Their places, when all are the last inputs of `graph`; stored row by row where `layouts` has nothing.
 std::vector<format::State> place_states(const graph::Graph& graph, std::span<const StatePair> states,
                                         const StateLayouts& layouts = {});
 

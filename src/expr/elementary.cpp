@@ -4,11 +4,19 @@
 #include <array>
 #include <cmath>
 
+#include "core/philox.h"
+
 namespace tw {
 namespace {
 
 double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
 double softplus(double x) { return std::fmax(x, 0.0) + std::log1p(std::exp(-std::fabs(x))); }
+
+// Of words, which f64 holds.
+double philox_word(const double* x) {
+  const auto word = [x](size_t k) { return static_cast<uint32_t>(x[k]); };
+  return philox4x32({word(1), word(2), word(3), word(4)}, {word(5), word(6)}).at(word(0));
+}
 
 template <double (*function)(double)>
 double apply(const double* args) {
@@ -18,7 +26,7 @@ double apply(const double* args) {
 constexpr double kRounded = 0.501;  // half a unit and a little: computed in f64 and rounded
 
 // Sorted by name: docs/internals/vector-math.md holds the same bounds, tests/math and tests/expr enforce them.
-constexpr std::array<ElementaryFunction, 24> kFunctions = {{
+constexpr std::array<ElementaryFunction, 25> kFunctions = {{
     {"acos", 1, apply<std::acos>, kRounded},
     {"acosh", 1, apply<std::acosh>, kRounded},
     {"asin", 1, apply<std::asin>, kRounded},
@@ -40,6 +48,7 @@ constexpr std::array<ElementaryFunction, 24> kFunctions = {{
     {"sqrt", 1, apply<std::sqrt>, 0.5},
     {"tan", 1, apply<std::tan>, kRounded},
     {"tanh", 1, apply<std::tanh>, 4},
+    {kPhilox, 7, philox_word, 0},
     // PTX ISA 9.0: ex2.approx.ftz, div.full, rcp.approx.ftz. Of the first and the last subnormals are zeros.
     {"exp2_approx", 1, apply<std::exp2>, 2},
     {"quotient_approx", 2, [](const double* x) { return x[0] / x[1]; }, 2},

@@ -60,6 +60,8 @@ Expansion find_expansion_f32(const std::string& name, Results results);
 Expansion find_expansion_f64(const std::string& name);
 
 // ---- Shared between the files.
+/// Integer arithmetic of philox's operands (elementary.h), u32, scalar or vector.
+Expr expand_philox(const std::vector<Expr>& args, const Share& share);
 /// Rebuilds e bottom-up: each node, with its operands rewritten, becomes rewrite(node, share). What a branch of a
 /// select shares has its loads behind the select's condition, and is 0 where that sends them elsewhere.
 Expr rewrite_sharing(const Expr& e, const Share& share, const std::function<Expr(const Expr&, const Share&)>& rewrite);

@@ -151,7 +151,8 @@ void ExprVerifier::call(const ExprNode& e) {
   TW_RULE(function != nullptr, "unknown elementary function {}", e.name);
   require_args(e, static_cast<size_t>(function->arity));
   require_same_types(e);
-  TW_RULE(e.type.is_float() && e.type == e.args[0].type(), "{} of {} gives {}", e.name, to_string(e.args[0].type()),
+  const bool fits = e.name == kPhilox ? e.type.scalar() == ScalarType::kU32 : e.type.is_float();
+  TW_RULE(fits && e.type == e.args[0].type(), "{} of {} gives {}", e.name, to_string(e.args[0].type()),
           to_string(e.type));
   TW_RULE(!rules_.no_elementary_calls || is_instruction(e.name), "the call of {} is not expanded", e.name);
 }

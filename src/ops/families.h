@@ -11,6 +11,7 @@ std::vector<graph::OpDef> binary_ops();
 std::vector<graph::OpDef> pow_ops();
 std::vector<graph::OpDef> where_ops();
 std::vector<graph::OpDef> cast_ops();
+std::vector<graph::OpDef> dropout_ops();
 std::vector<graph::OpDef> reduce_ops();
 std::vector<graph::OpDef> softmax_ops();
 std::vector<graph::OpDef> normalization_ops();

@@ -34,5 +34,6 @@ std::vector<GradientRow> convolution_gradients();
 std::vector<GradientRow> pool_gradients();
 std::vector<GradientRow> movement_gradients();
 std::vector<GradientRow> gather_gradients();
+std::vector<GradientRow> dropout_gradients();
 
 }  // namespace tw::ops

@@ -14,7 +14,7 @@ void add_gradients(std::vector<graph::OpDef>& rows) {
   using Family = std::vector<GradientRow> (*)();
   constexpr Family kFamilies[] = {unary_gradients,    binary_gradients,      reduce_gradients,        softmax_gradients,
                                   matmul_gradients,   convolution_gradients, normalization_gradients, pool_gradients,
-                                  movement_gradients, gather_gradients};
+                                  movement_gradients, gather_gradients,      dropout_gradients};
   for (const Family family : kFamilies) {
     for (const GradientRow& gradient : family()) {
       const auto row = std::ranges::find(rows, gradient.op, &graph::OpDef::name);
@@ -37,7 +37,7 @@ graph::OpTable all_ops() {
       conv_phases_ops, pool_ops,           matmul_ops,
       shape_ops,       movement_ops,       gather_ops,
       word_ops,        update_ops,         unfold_ops,
-      scatter_ops,     unpool_ops,
+      scatter_ops,     unpool_ops,         dropout_ops,
   };
   std::vector<graph::OpDef> rows;
   for (const Family family : kFamilies) {

@@ -1,7 +1,8 @@
 // Normalizations, float; statistics are accumulated in f32. epsilon is a float attribute (default 1e-5).
 //
 // op             inputs                       attributes
-// batch_norm     x, scale, bias, mean, var    epsilon. y = (x - mean[c]) * scale[c] / sqrt(var[c] + epsilon) + bias[c]
+// batch_norm     x, scale, bias, mean, var    epsilon. y = (x - mean[c]) * scale[c] / sqrt(var[c] + epsilon) + bias[c];
+//                                             momentum (0.9), of which only training knows
 // instance_norm  x, scale, bias               epsilon. Statistics of each (n, c) over the spatial axes
 // group_norm     x, scale, bias               num_groups, epsilon. scale and bias of C, or of num_groups, elements
 // layer_norm     x, scale, [bias]             axis (-1), epsilon, outputs (int, 1 to 3: y, mean, 1 / standard

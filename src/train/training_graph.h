@@ -1,25 +1,38 @@
-// The graph of a training step, made of a model: forward pass, loss, gradients and optimizer as nodes of one graph, so
-// that all of them are planned together (Ivanov et al., Data Movement Is All You Need, 2021, section 2).
+// What trains a model as functions of one artefact. The step is one graph of forward pass, loss, gradients and
+// optimizer, so that all of them are planned together (Ivanov et al., Data Movement Is All You Need, 2021, section 2).
 #pragma once
+#include <string>
 #include <vector>
 
+#include "driver/function_graph.h"
 #include "driver/options.h"
 #include "frontend/onnx/imported.h"
 #include "train/options.h"
 
 namespace tw::train {
 
-/// One step as a graph of inputs and outputs. Inputs: the model's, `labels` (but for kOutput), `learning_rate` f32[].
-/// Output: `loss` f32[]. Behind them, in pairs: every parameter NAME and its next value NAME.next, NAME.m and NAME.v of
-/// the optimizer, `step` of those that count.
-struct TrainingStep {
-  graph::Graph graph;
+/// Functions on the same states. All take the model's inputs and `labels` (but for kOutput), and give `loss` f32[]:
+///  - "step" takes `learning_rate` f32[], too, and changes the states: every parameter NAME becomes NAME.next. Beside
+///    it are NAME.m and NAME.v of the optimizer, NAME.sum of several runs, NAME.average; running means and variances of
+///    batch norms; `step`, `run_of_step`, `loss_scale`, `good_steps`, `skipped_steps`, as the options want them;
+///  - "grads" gives NAME.grad of each parameter behind the loss, of the parameter's type, and changes no state;
+///  - "eval" gives the model's output and, behind it, the loss (alone where that is the output), and changes no state.
+///    It takes averages and running statistics where there are some.
+/// Where the model has dropouts, "step" and "grads" take `seed` i64[] and draw at the number of the state `runs` i64[],
+/// which "step" counts in each run, be it used or not; "eval" drops nothing.
+/// States that a function reads are inputs of its graph behind the others.
+struct Training {
+  std::vector<driver::FunctionGraph> functions;
   std::vector<driver::StatePair> states;  // with the values that they begin with
+  std::vector<std::string> parameters;    // which of the states are
+  std::vector<std::string> averages;      // of each parameter, or none
 };
 
-/// Throws UserError, naming the model's outputs or parameters, where the loss does not fit the output or no parameter
-/// is trained, and Unsupported naming all operators on the way that have no gradient.
-TrainingStep make_training_step(const frontend::ImportResult& model, const graph::OpTable& ops,
-                                const TrainOptions& options);
+/// Of one or several combinations of input shapes of a model, each of which is one more graph of each function. Throws
+/// UserError, naming the model's outputs or parameters, where the loss does not fit the output or no parameter is
+/// trained, and Unsupported naming all operators on the way that have no gradient.
+Training make_training(const std::vector<frontend::ImportResult>& models, const graph::OpTable& ops,
+                       const TrainOptions& options);
+Training make_training(const frontend::ImportResult& model, const graph::OpTable& ops, const TrainOptions& options);
 
 }  // namespace tw::train

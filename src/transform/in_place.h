@@ -6,9 +6,10 @@
 namespace tw::transform {
 
 /// A value that the artefact keeps from one run to the next: what a run finds as the graph's input `before`, it leaves
-/// as the output `after` of the same type.
+/// as the output `after` of the same type. Where `after` is empty the graph leaves it as it is: another one changes it.
 struct StateNames {
   std::string before, after;
+  bool changes() const { return !after.empty(); }
   friend bool operator==(const StateNames&, const StateNames&) = default;
 };
 

@@ -45,6 +45,10 @@ graph::Graph eliminate_common_subexpressions(const graph::Graph& graph, const Tr
 /// axis that it addresses.
 graph::Graph check_indices(const graph::Graph& graph, const TransformContext& context);
 
+/// Dropouts that drop the same elements read which ones from memory, in the variant that is measured; usually each
+/// computes them.
+graph::Graph store_masks(const graph::Graph& graph, const TransformContext& context);
+
 /// Only what the outputs need remains.
 graph::Graph eliminate_dead_code(const graph::Graph& graph, const TransformContext& context);
 

@@ -76,6 +76,25 @@ def check_same_bytes(command, compile_c, model):
     expect(by_command.read_bytes() == by_library.read_bytes(), "equal bytes from the cache")
 
 
+def check_training(command, train_cpp, model):
+    """A training from C++: the loss falls, and twice 20 steps are 40."""
+    artefact = model.with_name("dense.train.tw")
+    call(command, "train", model, "--loss", "mse", "--optimizer", "adam", "-o", artefact)
+
+    def losses(name, steps):
+        words = call(train_cpp, artefact, model.with_name(name), steps).split()
+        return words[1], words[3]
+    begin, whole = losses("whole.safetensors", 40)
+    _, middle = losses("parts.safetensors", 20)
+    again, end = losses("parts.safetensors", 20)
+    expect(float(whole) < float(begin), f"the loss falls: {begin} -> {whole}")
+    expect((again, end) == (middle, whole), f"steps in two parts: {middle}, {again}; {whole}, {end}")
+    expect(model.with_name("parts.safetensors").read_bytes() == model.with_name("whole.safetensors").read_bytes(), "equal states")
+    trained = model.with_name("trained.onnx")
+    call(command, "export-weights", model, "--state", model.with_name("whole.safetensors"), "-o", trained)
+    call(command, "verify", trained, "--no-cache")
+
+
 def library_of(prefix):
     return next(prefix.rglob("libtilewright.so"))
 
@@ -114,6 +133,7 @@ def main():
         run_c = build_example(args, prefix, "run_c", folder)
         compile_c = build_example(args, prefix, "compile_c", folder)
         compile_cpp = build_example(args, prefix, "compile_cpp", folder)
+        train_cpp = build_example(args, prefix, "train_cpp", folder)
 
         model, artefact = folder / "dense.onnx", folder / "dense.tw"
         model.write_bytes(onnx_bytes.dense(M, K, N))
@@ -125,6 +145,7 @@ def main():
         expect(text.endswith(line) and "1 groups" in text, f"compile_cpp should print {line}, not {text}")
 
         check_same_bytes(prefix / "bin" / "tilewright", compile_c, model)
+        check_training(prefix / "bin" / "tilewright", train_cpp, model)
         check_exports(prefix)
         check_lonely_library(prefix, compile_c, model)
 

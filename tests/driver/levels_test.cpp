@@ -62,11 +62,11 @@ TEST(Levels, EachAgreesWithTheReferenceOrIsRefused) {
       EXPECT_NE(refusal.message.find(level + " needs CPU features"), std::string::npos) << refusal.message;
       continue;
     }
-    const artefact::VerifyReport report = artefact::verify_artefact(artefact, &source, inputs, {}, level);
+    const artefact::VerifyReport report = artefact::verify_artefact(artefact, &source, inputs, {}, {level});
     EXPECT_TRUE(report.ok());
     EXPECT_EQ(report.target, level);
     // The artefact's own graph and plan of that level, too.
-    EXPECT_TRUE(artefact::verify_artefact(artefact, nullptr, inputs, {}, level).ok());
+    EXPECT_TRUE(artefact::verify_artefact(artefact, nullptr, inputs, {}, {level}).ok());
     ++ran;
   }
   EXPECT_GE(ran, 1);

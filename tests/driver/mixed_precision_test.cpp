@@ -50,7 +50,7 @@ TEST_P(MixedPrecision, ANetworkAtEveryLevel) {
     for (const char* level : {"x86-64-v4", "x86-64-v3", "x86-64"}) {
       if (!runs_here(level)) continue;
       for (const Graph* reference : {&source, static_cast<const Graph*>(nullptr)}) {
-        const artefact::VerifyReport report = artefact::verify_artefact(artefact, reference, inputs, {}, level);
+        const artefact::VerifyReport report = artefact::verify_artefact(artefact, reference, inputs, {}, {level});
         EXPECT_TRUE(report.ok()) << level << "\n" << describe(report);
       }
     }

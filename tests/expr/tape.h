@@ -237,6 +237,8 @@ class Tape {
             return ints([](uint64_t x, uint64_t y) { return x + y; });
           case Op::kSub:
             return ints([](uint64_t x, uint64_t y) { return x - y; });
+          case Op::kMul:
+            return ints([](uint64_t x, uint64_t y) { return x * y; });
           case Op::kAnd:
             return ints([](uint64_t x, uint64_t y) { return x & y; });
           case Op::kOr:
@@ -246,7 +248,9 @@ class Tape {
           case Op::kShiftLeft:
             return ints([](uint64_t x, uint64_t y) { return x << y; });
           case Op::kShiftRight:
-            return ints([](uint64_t x, uint64_t y) { return static_cast<int64_t>(x) >> y; });
+            return ints([](uint64_t x, uint64_t y) {
+              return std::is_signed_v<T> ? static_cast<uint64_t>(static_cast<int64_t>(x) >> y) : x >> y;
+            });
           default:
             break;
         }

@@ -1,10 +1,12 @@
 #include "tests/harness/lane_words.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 
 #include "core/storage.h"
+#include "expr/elementary.h"
 #include "support/error.h"
 #include "support/math.h"
 
@@ -218,6 +220,13 @@ const char* undefined_reason(Op op, ScalarType type, Word b) {
   const bool shifts = op == Op::kShiftLeft || op == Op::kShiftRight;
   if (shifts && (b.i < 0 || b.i >= DataType(type).bits())) return "shift by the width of the type or more";
   return nullptr;
+}
+
+Word apply_call(ScalarType type, double (*function)(const double*), const Word* args, size_t count) {
+  std::array<double, kMostOperands> numbers = {};
+  for (size_t k = 0; k < count; ++k) numbers.at(k) = is_float(type) ? args[k].f : static_cast<double>(args[k].i);
+  const double result = function(numbers.data());
+  return is_float(type) ? float_word(round_to(type, result)) : int_word(static_cast<int64_t>(result));
 }
 
 }  // namespace tw

@@ -13,6 +13,8 @@ union Word {
 };
 inline Word int_word(int64_t value) { return Word{.i = value}; }
 inline Word float_word(double value) { return Word{.f = value}; }
+/// An elementary function of `count` operands of `type`, floats or u32.
+Word apply_call(ScalarType type, double (*function)(const double*), const Word* args, size_t count);
 
 /// kNeg, kAbs, kFloor, kCeil, kRound, kTrunc, kNot on a lane of `type`.
 Word apply_unary(Op op, ScalarType type, Word x);

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "expr/elementary.h"
 #include "loop/text.h"
 #include "support/error.h"
 #include "tests/harness/loop_interpreter_code.h"
@@ -211,8 +212,9 @@ class Machine {
       case Op::kBitcast:
         return apply_bitcast(node.type, node.from, scalar(*node.args[0]));
       case Op::kCall: {
-        const double args[2] = {scalar(*node.args[0]).f, node.args.size() > 1 ? scalar(*node.args[1]).f : 0};
-        return float_word(round_to(node.type, node.function(args)));
+        Word args[kMostOperands];
+        for (size_t k = 0; k < node.args.size(); ++k) args[k] = scalar(*node.args[k]);
+        return apply_call(node.type, node.function, args, node.args.size());
       }
       case Op::kLoad:
         evaluate_indices(node.access, kAllLanes);
@@ -287,7 +289,7 @@ class Machine {
   }
 
   void lanewise(Node& node, const Mask& mask) {
-    const Word* args[3] = {};
+    const Word* args[kMostOperands] = {};
     for (size_t i = 0; i < node.args.size(); ++i) args[i] = vector(*node.args[i], mask);
     for (int lane = 0; lane < node.lanes; ++lane) {
       if (mask.has(lane)) node.out[lane] = one_lane(node, args, lane);
@@ -311,8 +313,9 @@ class Machine {
       case Op::kBitcast:
         return apply_bitcast(node.type, node.from, args[0][lane]);
       case Op::kCall: {
-        const double values[2] = {args[0][lane].f, args[1] ? args[1][lane].f : 0};
-        return float_word(round_to(node.type, node.function(values)));
+        Word values[kMostOperands];
+        for (size_t k = 0; k < node.args.size(); ++k) values[k] = args[k][lane];
+        return apply_call(node.type, node.function, values, node.args.size());
       }
       default:
         return binary(node, args[0][lane], args[1][lane]);

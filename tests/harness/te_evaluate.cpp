@@ -163,10 +163,9 @@ class ComputeEvaluator {
   }
 
   Word call_value(const Node& n) const {
-    double args[4] = {};
-    TW_CHECK(n.args.size() <= 4, "elementary function of {} operands", n.args.size());
-    for (size_t k = 0; k < n.args.size(); ++k) args[k] = value(n.args[k]).f;
-    return float_word(n.function(args));
+    Word args[kMostOperands];
+    for (size_t k = 0; k < n.args.size(); ++k) args[k] = value(n.args[k]);
+    return apply_call(computed_in(n.type), n.function, args, n.args.size());
   }
 
   Word load_value(const Node& n) const {

@@ -205,6 +205,47 @@ TEST(Manifest, TargetsHaveTheSameEntriesInTheSameOrder) {
                           });
 }
 
+// Entries of the functions "f", "f", "g"; those of g have an input less.
+Manifest two_functions() {
+  Manifest manifest = test::sum_model({7, 13, 5}).manifest;
+  for (format::Entry& entry : manifest.entries) entry.function = "f";
+  format::Entry& other = manifest.entries[2];
+  other.function = "g";
+  other.inputs.pop_back();
+  other.buffers[1].index = 0;
+  other.buffers[4].offset = 0;
+  return manifest;
+}
+
+TEST(Manifest, FunctionsHaveInputsOfTheirOwn) {
+  const Manifest manifest = two_functions();
+  EXPECT_EQ(format::manifest_from_json(format::to_json(manifest)), manifest);
+  const std::vector<format::Function> functions = format::functions_of(manifest);
+  ASSERT_EQ(functions.size(), 2U);
+  EXPECT_EQ(functions[0].name, "f");
+  EXPECT_EQ(functions[0].count, 2U);
+  EXPECT_EQ(functions[1].name, "g");
+  EXPECT_EQ(functions[1].first, 2U);
+  expect_all_refused(manifest, {
+                                   {"a function without a name", [](Manifest& m) { m.entries[2].function.clear(); }},
+                                   {"entries of a function that are apart",
+                                    [](Manifest& m) { std::swap(m.entries[1], m.entries[2]); }},
+                                   {"other inputs in one function", [](Manifest& m) { m.entries[2].function = "f"; }},
+                                   {"a name twice", [](Manifest& m) { m.entries[2].name = m.entries[0].name; }},
+                                   {"another function for another target",
+                                    [](Manifest& m) {
+                                      m.targets.push_back({format::TargetKind::kCpu, "x86-64-v3", {}});
+                                      m.entries = twice(m.entries);
+                                      m.entries[5].function = "h";
+                                    }},
+                                   {"a state with the name of an input of the second function",
+                                    [](Manifest& m) {
+                                      m.states = {{{"c", format::DataType::kF32, {1}}, "c.next", 0}};
+                                      m.entries[2].inputs[0].name = "c";
+                                    }},
+                               });
+}
+
 // Part of a call's text, changed.
 std::function<void(Manifest&)> in_call(const std::string& from, const std::string& to) {
   return [=](Manifest& m) {

@@ -158,6 +158,18 @@ TestArtefact total_model(int64_t n) {
   return artefact;
 }
 
+TestArtefact total_functions(int64_t n) {
+  TestArtefact artefact = total_model(n);
+  artefact.manifest.entries[0].name = artefact.manifest.entries[0].function = "step";
+  format::Entry entry;
+  entry.name = entry.function = "look";
+  entry.outputs = {{"seen", DataType::kF32, {n}}};
+  entry.buffers = {{Place::kOutput, 0, 0, 4 * n, "seen"}, {Place::kState, 1, 0, 4 * n, "total"}};
+  entry.cpu_steps = {{0, {1, 1, 0}, n, true, "double"}};
+  artefact.manifest.entries.push_back(entry);
+  return artefact;
+}
+
 TestArtefact gather_model(int64_t n, int64_t m) {
   TestArtefact artefact = empty_model();
   append_bytes(artefact.weights, n);

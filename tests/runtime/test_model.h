@@ -35,6 +35,9 @@ TestArtefact sum_model(const std::vector<int64_t>& sizes);
 /// "add", tiles n.
 TestArtefact total_model(int64_t n);
 
+/// The same as function "step", and beside it "look" without inputs: seen = total + total, which changes nothing.
+TestArtefact total_functions(int64_t n);
+
 /// y[m] = data[n] at index[m]; steps "pick".
 TestArtefact gather_model(int64_t n, int64_t m);
 

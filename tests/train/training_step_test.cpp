@@ -3,84 +3,12 @@
 
 #include <cmath>
 
-#include "artefact/session.h"
-#include "driver/compile.h"
-#include "graph/ref_tensor.h"
 #include "ops/list.h"
 #include "support/error.h"
-#include "tests/transform/graph_tools.h"
-#include "train/training_graph.h"
+#include "tests/train/trainer.h"
 
 namespace tw::train {
 namespace {
-
-using artefact::Array;
-using graph::RefTensor;
-
-// y = x w + b of 4 samples, 3 features, 2 outputs.
-constexpr int kSamples = 4, kFeatures = 3, kOutputs = 2;
-const char* const kLinear = R"(graph linear {
-  input x : f32[4, 3]
-  const w : f32[3, 2] = [0.5, -0.25, 1.0, 0.75, -0.5, 0.125]
-  const b : f32[2] = [0.25, -0.5]
-  p : f32[4, 2] = matmul(x, w)
-  y : f32[4, 2] = add(p, b)
-  output y
-})";
-
-frontend::ImportResult model_of(const std::string& text, std::set<std::string> weights) {
-  frontend::ImportResult model;
-  model.graph = testing::parse(text);
-  model.weights = std::move(weights);
-  return model;
-}
-
-RefTensor floats(const Shape& shape, std::vector<double> elements) {
-  return {.type = {DataType::f32(), shape}, .floats = std::move(elements), .ints = {}};
-}
-
-std::vector<double> numbers(int64_t count, int64_t seed) {
-  std::vector<double> all;
-  for (int64_t i = 0; i < count; ++i) all.push_back(static_cast<double>((i * 37 + seed * 11) % 101) / 64 - 0.75);
-  return all;
-}
-
-// An artefact of the step, with its states.
-class Trainer {
- public:
-  Trainer(const frontend::ImportResult& model, const TrainOptions& options)
-      : step_(make_training_step(model, ops::all_ops(), options)),
-        session_(load(step_)),
-        states_(session_.initial_states()) {}
-
-  double step(const std::vector<RefTensor>& inputs) {
-    std::vector<Array> given;
-    for (const RefTensor& input : inputs) given.push_back(artefact::to_array(input));
-    given.insert(given.end(), states_.begin(), states_.end());
-    std::vector<Array> results = session_.run(given);
-    const double loss = artefact::to_reference(results.at(0)).floats.at(0);
-    states_.assign(results.begin() + 1, results.end());
-    return loss;
-  }
-  std::vector<double> state(const std::string& name) {
-    for (size_t s = 0; s < step_.states.size(); ++s) {
-      if (step_.states[s].input == name) return artefact::to_reference(states_[s]).floats;
-    }
-    ADD_FAILURE() << "no state " << name;
-    return {};
-  }
-
- private:
-  static artefact::Session load(const TrainingStep& step) {
-    driver::CompileOptions options;
-    options.states = step.states;
-    options.precision = Precision::kStrict;
-    return artefact::Session::load_memory(driver::artefact_bytes(driver::compile_graph(step.graph, options)), {});
-  }
-  TrainingStep step_;
-  artefact::Session session_;
-  std::vector<Array> states_;
-};
 
 // The same model and optimizer, written out for mean squared error.
 struct Written {
@@ -166,11 +94,9 @@ TEST(TrainingStep, StatisticsOfBatchNormsAreNoParameters) {
   y : f32[4, 3] = batch_norm(x, scale, bias, mean, variance) {epsilon = 0.00001}
   output y
 })";
-  const TrainingStep step = make_training_step(model_of(text, {"scale", "bias", "mean", "variance"}), ops::all_ops(),
-                                               {Loss::kMeanSquared, {.method = Method::kSgd}});
-  std::vector<std::string> names;
-  for (const driver::StatePair& state : step.states) names.push_back(state.input);
-  EXPECT_EQ(names, (std::vector<std::string>{"scale", "bias"}));
+  const Training training = make_training(model_of(text, {"scale", "bias", "mean", "variance"}), ops::all_ops(),
+                                          {Loss::kMeanSquared, {.method = Method::kSgd}});
+  EXPECT_EQ(training.parameters, (std::vector<std::string>{"scale", "bias"}));
 }
 
 // Names of a model that those of the step's own would be.
@@ -237,7 +163,7 @@ TEST(TrainingStep, AModelThatHasItsLoss) {
 TEST(TrainingStep, WhatDoesNotFitIsNamed) {
   const auto message = [](const std::string& text, std::set<std::string> weights, TrainOptions options) {
     try {
-      make_training_step(model_of(text, std::move(weights)), ops::all_ops(), options);
+      make_training(model_of(text, std::move(weights)), ops::all_ops(), options);
     } catch (const UserError& error) {
       return std::string(error.what());
     }

@@ -117,8 +117,19 @@ class Maker {
   ValueId unary(ValueId x) {
     const std::vector<std::string> ops = {"relu", "tanh", "sigmoid", "neg", "abs", "identity", "sin", "erf"};
     if (chance(10)) return node("clip", {x}, {{"min", -0.5}, {"max", 0.75}});
+    if (chance(10)) return dropout(x);
     if (chance(10)) return node("cast", {x}, {{"to", std::string("f64")}});
     return node(pick(ops), {x});
+  }
+
+  // By the place of each element: what moves elements may not pass it.
+  ValueId dropout(ValueId x) {
+    const auto number = [&](int64_t value) {
+      const RefTensor t{{DataType::i64(), {}}, {}, {value}};
+      return graph_.add_constant("n", t.type, share(t.to_bytes()));
+    };
+    return node("dropout", {x, number(between(0, 9)), number(between(0, 9))},
+                {{"ratio", 0.5}, {"stream", between(0, 3)}});
   }
 
   // An operand of x's shape, of one element, or with some extents 1.

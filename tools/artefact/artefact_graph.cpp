@@ -87,6 +87,20 @@ size_t manifest_entry(const format::Manifest& manifest, const std::string& targe
   return index * manifest.combinations() + static_cast<size_t>(entry);
 }
 
+GraphArrays arrays_of(const ArtefactGraph& read, const std::vector<Array>& inputs, const std::vector<Array>& outputs) {
+  const size_t states = read.states.size(), ins = inputs.size() - states, outs = outputs.size() - states;
+  GraphArrays own{{inputs.begin(), inputs.begin() + static_cast<std::ptrdiff_t>(ins)},
+                  {outputs.begin(), outputs.begin() + static_cast<std::ptrdiff_t>(outs)}};
+  const auto has = [&](const std::vector<graph::ValueId>& among, const std::string& name) {
+    return std::ranges::any_of(among, [&](graph::ValueId id) { return read.graph.value(id).name == name; });
+  };
+  for (size_t s = 0; s < states; ++s) {
+    if (has(read.graph.inputs, read.states[s].before)) own.inputs.push_back(inputs[ins + s]);
+    if (has(read.graph.outputs, read.states[s].after)) own.outputs.push_back(outputs[outs + s]);
+  }
+  return own;
+}
+
 ArtefactGraph read_graph(const std::vector<uint8_t>& bytes, const std::string& target, int entry) {
   const format::Artefact artefact = format::Artefact::parse(bytes);
   const size_t index = manifest_entry(artefact.manifest(), target, entry);

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "artefact/session.h"
 #include "graph/graph.h"
 #include "plan/plan.h"
 #include "runtime/format/manifest.h"
@@ -13,12 +14,19 @@ namespace tw::artefact {
 struct ArtefactGraph {
   graph::Graph graph;  // of groups, constants read back from the weights
   plan::EntryPlan plan;
-  DataType dtype;  // of what the model had in f32
-  std::vector<transform::StateNames> states;
+  DataType dtype;                             // of what the model had in f32
+  std::vector<transform::StateNames> states;  // of the artefact: not all need be in the graph
 };
 
 /// Index in the manifest of entry `entry` of the target named `target`. Pre: the artefact has both.
 size_t manifest_entry(const format::Manifest& manifest, const std::string& target, int entry);
+
+/// Of what a session took and gave those arrays that are inputs and outputs of the graph, in its order: an entry need
+/// not have all states.
+struct GraphArrays {
+  std::vector<Array> inputs, outputs;
+};
+GraphArrays arrays_of(const ArtefactGraph& read, const std::vector<Array>& inputs, const std::vector<Array>& outputs);
 
 /// What the artefact says of that entry. Throws format::Error when the artefact is damaged, UserError when it
 /// was written without its graph or plan.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <iterator>
+#include <numeric>
 #include <stdexcept>
 
 #include "support/error.h"
@@ -67,6 +68,13 @@ TwOptions runtime_options(const SessionOptions& options, Notice* notice) {
   return out;
 }
 
+TwFunctionInfo function_info(const TwModel* model, int32_t function) {
+  TwFunctionInfo info{};
+  info.struct_size = sizeof(info);
+  check(api().function_info(model, function, &info));
+  return info;
+}
+
 NamedType named(const TwTensorInfo& info) {
   return {info.name, {from_dl(info.dtype), Shape(info.shape, info.shape + info.ndim)}};
 }
@@ -103,7 +111,26 @@ Session Session::load_memory(const std::vector<uint8_t>& bytes, const SessionOpt
   const TwOptions out = runtime_options(options, notice.get());
   TwModel* model = nullptr;
   check(api().model_load_memory(bytes.data(), bytes.size(), &out, &model));
-  return Session(model, out, std::move(notice));
+  Session session(model, out, std::move(notice));
+  session.choose(options.function);
+  return session;
+}
+
+void Session::choose(const std::string& function) {
+  if (!function.empty()) check(api().find_function(model_.get(), function.c_str(), &function_));
+}
+
+std::vector<std::string> Session::functions() const {
+  std::vector<std::string> names;
+  for (int f = 0; f < api().function_count(model_.get()); ++f) names.emplace_back(function_info(model_.get(), f).name);
+  return names;
+}
+
+std::vector<int> Session::own_entries() const {
+  const TwFunctionInfo info = function_info(model_.get(), function_);
+  std::vector<int> entries(static_cast<size_t>(info.entry_count));
+  std::iota(entries.begin(), entries.end(), info.first_entry);
+  return entries;
 }
 
 std::vector<std::string> Session::entries() const {
@@ -114,7 +141,7 @@ std::vector<std::string> Session::entries() const {
 
 std::vector<NamedType> Session::inputs(int entry) const {
   std::vector<NamedType> all;
-  for (int i = 0; i < api().input_count(model_.get()); ++i) {
+  for (int i = 0; i < function_info(model_.get(), function_).input_count; ++i) {
     TwTensorInfo info{};
     info.struct_size = sizeof(info);
     check(api().input_info(model_.get(), entry, i, &info));
@@ -161,7 +188,7 @@ std::vector<Array> Session::get_states(TwState* state) const {
 
 std::vector<NamedType> Session::outputs(int entry) const {
   std::vector<NamedType> all;
-  for (int i = 0; i < api().output_count(model_.get()); ++i) {
+  for (int i = 0; i < function_info(model_.get(), function_).output_count; ++i) {
     TwTensorInfo info{};
     info.struct_size = sizeof(info);
     check(api().output_info(model_.get(), entry, i, &info));
@@ -180,7 +207,7 @@ int Session::find_entry(const std::vector<Array>& inputs) const {
   for (const Array& a : inputs) tensors.push_back(dl_tensor(a));
   int32_t entry = 0;
   const auto own = static_cast<int32_t>(tensors.size()) - api().state_count(model_.get());
-  check(api().find_entry(model_.get(), tensors.data(), own, &entry));
+  check(api().find_entry_of(model_.get(), function_, tensors.data(), own, &entry));
   return entry;
 }
 

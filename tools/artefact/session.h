@@ -48,12 +48,14 @@ struct StepTime {
 struct SessionOptions {
   int threads = 0;  // 0: every CPU of the affinity mask that the CPU quota pays for
   bool profile = false;
-  std::string level = {};  // of an artefact for several: its name; empty: the best one that this machine runs
+  std::string level = {};     // of an artefact for several: its name; empty: the best one that this machine runs
+  std::string function = {};  // of an artefact of several: its name; empty: the first
   /// Gets what the runtime warns of, such as threads that are not there.
   std::function<void(const std::string& sentence)> notice = {};
 };
 
-/// A loaded artefact with one context. Not thread safe. Every function throws RuntimeFailure on a runtime status.
+/// A loaded artefact with one context, for one of its functions. Not thread safe. Every member throws RuntimeFailure on
+/// a runtime status.
 ///
 /// Seen from here a run is a function, states or not: what the artefact keeps is set as the last of the inputs before a
 /// run and read as the last of the outputs after it.
@@ -61,10 +63,17 @@ class Session {
  public:
   static Session load_memory(const std::vector<uint8_t>& bytes, const SessionOptions& options);
 
-  /// Names of the entries: one for each compiled combination of input shapes.
+  /// Of the artefact, in their order; "" where it has but one.
+  std::vector<std::string> functions() const;
+  /// Names of the entries: one for each function and compiled combination of input shapes.
   std::vector<std::string> entries() const;
-  std::vector<NamedType> inputs(int entry = 0) const;
-  std::vector<NamedType> outputs(int entry = 0) const;
+  /// Those of the session's function: their numbers, at least one.
+  std::vector<int> own_entries() const;
+  /// Of one of them, or of the first.
+  std::vector<NamedType> inputs(int entry) const;
+  std::vector<NamedType> inputs() const { return inputs(own_entries().front()); }
+  std::vector<NamedType> outputs(int entry) const;
+  std::vector<NamedType> outputs() const { return outputs(own_entries().front()); }
   /// What the artefact keeps, under the names of its inputs, and with the values that it begins with.
   std::vector<NamedType> states() const;
   std::vector<Array> initial_states() const;
@@ -103,6 +112,7 @@ class Session {
   };
   using Notice = std::function<void(const std::string& sentence)>;
   Session(TwModel* model, const TwOptions& options, std::unique_ptr<Notice> notice);
+  void choose(const std::string& function);
 
   std::unique_ptr<Notice> notice_;  // the model and the context refer to it
   std::unique_ptr<TwModel, Deleter> model_;
@@ -111,6 +121,7 @@ class Session {
 
   std::unique_ptr<TwContext, Deleter> context_;
   std::unique_ptr<TwState, Deleter> state_;
+  int function_ = 0;
   struct Bound;
   std::shared_ptr<Bound> bound_;
 };

@@ -101,18 +101,21 @@ bool VerifyReport::ok() const {
 }
 
 VerifyReport verify_artefact(const std::vector<uint8_t>& artefact, const graph::Graph* source,
-                             const std::vector<Array>& inputs, const VerifyProgress& progress,
-                             const std::string& level) {
+                             const std::vector<Array>& inputs, const VerifyProgress& progress, const Verified& which) {
   const graph::OpTable ops = ops::all_ops();
   VerifyReport report;
-  const std::vector<Array> outputs = run_once(artefact, inputs, {0, false, level});
-  report.same_bits_for_threads = same_bits(outputs, run_once(artefact, inputs, {1, false, level}));
-  Session session = Session::load_memory(keep_buffers_apart(artefact), {0, false, level});
+  const SessionOptions options = {.level = which.level, .function = which.function};
+  SessionOptions alone = options;
+  alone.threads = 1;
+  const std::vector<Array> outputs = run_once(artefact, inputs, options);
+  report.same_bits_for_threads = same_bits(outputs, run_once(artefact, inputs, alone));
+  Session session = Session::load_memory(keep_buffers_apart(artefact), options);
   report.same_bits_apart = same_bits(outputs, session.run(inputs));
   const ArtefactGraph model = read_graph(artefact, session.target(), session.bound_entry());
   report.target = session.target();
   report.entry = model.plan.name;
-  RunValues values(model.graph, session, inputs, outputs);
+  const GraphArrays arrays = arrays_of(model, inputs, outputs);
+  RunValues values(model.graph, session, arrays.inputs, arrays.outputs);
   const auto total = static_cast<int64_t>(model.graph.nodes.size()) + 1;
   for (size_t g = 0; g < model.graph.nodes.size(); ++g) {
     report.groups.push_back(check_group(model, g, values, ops));
@@ -123,8 +126,8 @@ VerifyReport verify_artefact(const std::vector<uint8_t>& artefact, const graph::
                                     : rounded.to_tf32 > 0 ? Operands::kTf32
                                                           : Operands::kAsGiven,
                                     model.dtype};
-  report.outputs = source != nullptr ? check_model(*source, ops, numerics, inputs, outputs)
-                                     : check_model(without_groups(model.graph), ops, {}, inputs, outputs);
+  report.outputs = source != nullptr ? check_model(*source, ops, numerics, arrays.inputs, arrays.outputs)
+                                     : check_model(without_groups(model.graph), ops, {}, arrays.inputs, arrays.outputs);
   return report;
 }
 

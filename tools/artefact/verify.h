@@ -19,6 +19,11 @@ struct GroupCheck {
   int64_t beyond_operator() const;
 };
 
+/// What of an artefact is checked; empty: the best level that this machine runs, the first function.
+struct Verified {
+  std::string level = {}, function = {};
+};
+
 struct VerifyReport {
   std::string target;  // the level of the artefact that ran
   std::string entry;   // its name
@@ -39,7 +44,7 @@ using VerifyProgress = std::function<void(std::string_view phase, int64_t done, 
 /// or when it is null of the graph that the artefact holds.
 VerifyReport verify_artefact(const std::vector<uint8_t>& artefact, const graph::Graph* source,
                              const std::vector<Array>& inputs, const VerifyProgress& progress,
-                             const std::string& level = {});
+                             const Verified& which = {});
 
 /// Compiles `source` and checks the artefact against it.
 VerifyReport verify_graph(const graph::Graph& source, const driver::CompileOptions& options,

@@ -65,7 +65,8 @@ int bench(const GlobalOptions& global, const VerbOptions& options) {
   const bool on_gpu = artefact.manifest().kind() == format::TargetKind::kCuda;
   if (on_gpu && options.peak) throw UsageError("--peak is the FMA peak of a CPU; this model is for a GPU");
   const bool with_profile = options.profile || !options.trace_out.empty();
-  artefact::Session session = open_session(global, model, {options.threads, with_profile, options.level});
+  artefact::Session session =
+      open_session(global, model, {options.threads, with_profile, options.level, options.inputs.function});
   InputOptions inputs = options.inputs;
   if (inputs.random.empty()) inputs.random = "seed=0";
   session.bind(gather_inputs(inputs, session));

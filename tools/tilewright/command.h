@@ -53,6 +53,7 @@ void add_report(Application& application);
 void add_refit(Application& application);
 void add_advise(Application& application);
 void add_train(Application& application);
+void add_export_weights(Application& application);
 void add_doctor(Application& application);
 void add_cache(Application& application);
 void add_db(Application& application);

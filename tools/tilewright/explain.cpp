@@ -165,7 +165,8 @@ nlohmann::ordered_json list_of(const auto& rows) {
 }
 
 artefact::Explained run_entry(const GlobalOptions& global, const LoadedModel& model, const VerbOptions& options) {
-  artefact::Session session = open_session(global, model, {options.threads, !options.no_run, options.level});
+  artefact::Session session =
+      open_session(global, model, {options.threads, !options.no_run, options.level, options.inputs.function});
   session.bind(gather_inputs({{}, "seed=0", options.inputs.entry}, session));
   artefact::Explained subject{session.target(), session.bound_entry(), session.threads()};
   if (!options.no_run) subject.steps = profile(session);
@@ -177,10 +178,13 @@ artefact::Explained find_entry(const format::Manifest& manifest, const VerbOptio
   std::string known;
   for (size_t e = 0; e < manifest.entries.size(); ++e) {
     const std::string& name = manifest.entries[e].name;
+    if (!options.inputs.function.empty() && manifest.entries[e].function != options.inputs.function) continue;
     if (options.inputs.entry.empty() || name == options.inputs.entry)
       return {manifest.targets.front().arch, static_cast<int>(e)};
     known += "\n  " + name;
   }
+  if (known.empty())
+    throw UsageError("there is no function '{}'; \"tilewright inspect\" lists them", options.inputs.function);
   throw UsageError("there is no entry '{}'; the artefact has:{}", options.inputs.entry, known);
 }
 

@@ -1,3 +1,4 @@
+// Size: one table, a row of a few lines for each option.
 #include "tilewright/option_table.h"
 
 namespace tw::cli {
@@ -25,6 +26,8 @@ constexpr Option<GlobalOptions> kGlobal[] = {
                                     .help = "Read options from a JSON file: {\"compile\": {\"target\": "
                                             "\"cpu:x86-64-v3\"}}; the command line and the environment override it"}),
 };
+
+constexpr double kBelowOne = 1 - 0x1p-24;  // the largest f32 below 1
 
 constexpr Option<VerbOptions> kVerbs[] = {
     option<&VerbOptions::output>({.name = "output",
@@ -97,40 +100,156 @@ constexpr Option<VerbOptions> kVerbs[] = {
                                           .verbs = "train",
                                           .group = "Output",
                                           .help = "Artefact to write"}),
-    option<&VerbOptions::loss>(
+    option<&VerbOptions::training, &train::TrainOptions::loss>(
         {.name = "loss",
          .choices = "cross_entropy|mse|bce|output",
          .example = "mse",
          .verbs = "train",
          .group = "Training",
-         .help =
-             "What is made small. cross_entropy takes i64 class numbers as labels, mse numbers as the output has them, "
-             "bce (binary cross-entropy of logits) numbers from 0 to 1; output is the model's own output of one "
-             "element"}),
-    option<&VerbOptions::optimizer>({.name = "optimizer",
-                                     .choices = "sgd|adam|adamw",
-                                     .example = "sgd",
-                                     .verbs = "train",
-                                     .group = "Training",
-                                     .help = "How parameters follow their gradients"}),
-    option<&VerbOptions::momentum>({.name = "momentum",
-                                    .example = "0.9",
-                                    .verbs = "train",
-                                    .group = "Training",
-                                    .help = "Share of the last change that sgd keeps"}),
-    option<&VerbOptions::weight_decay>({.name = "weight-decay",
-                                        .example = "0.01",
+         .help = "What is made small. cross_entropy takes i64 class numbers as labels, mse numbers as the output has "
+                 "them, bce (binary cross-entropy of logits) numbers from 0 to 1; output is the model's own output of "
+                 "one element"}),
+    option<&VerbOptions::training, &train::TrainOptions::classes, &train::Classes::smoothing>(
+        {.name = "label-smoothing",
+         .min = 0,
+         .max = 1,
+         .example = "0.1",
+         .verbs = "train",
+         .group = "Training",
+         .help = "cross_entropy: share of a label that is spread over all classes"}),
+    option<&VerbOptions::ignore_index>({.name = "ignore-index",
+                                        .unset = "none",
+                                        .example = "-100",
                                         .verbs = "train",
                                         .group = "Training",
-                                        .help = "Share of a parameter that is taken off it, times the learning rate; "
-                                                "of sgd and adam part of the gradient"}),
-    option<&VerbOptions::trained>(
+                                        .help = "cross_entropy: a label that does not count. The loss is the mean over "
+                                                "the others, and 0 where there are none"}),
+    option<&VerbOptions::training, &train::TrainOptions::optimizer, &train::Optimizer::method>(
+        {.name = "optimizer",
+         .choices = "sgd|adam|adamw|lamb",
+         .example = "sgd",
+         .verbs = "train",
+         .group = "Training",
+         .help = "How parameters follow their gradients"}),
+    option<&VerbOptions::training, &train::TrainOptions::optimizer, &train::Optimizer::momentum>(
+        {.name = "momentum",
+         .min = 0,
+         .max = kBelowOne,
+         .example = "0.9",
+         .verbs = "train",
+         .group = "Training",
+         .help = "Share of the last change that sgd keeps"}),
+    option<&VerbOptions::training, &train::TrainOptions::optimizer, &train::Optimizer::beta1>(
+        {.name = "beta1",
+         .min = 0,
+         .max = kBelowOne,
+         .example = "0.8",
+         .verbs = "train",
+         .group = "Training",
+         .help = "Share of its mean of gradients that adam, adamw or lamb keeps in a step"}),
+    option<&VerbOptions::training, &train::TrainOptions::optimizer, &train::Optimizer::beta2>(
+        {.name = "beta2",
+         .min = 0,
+         .max = kBelowOne,
+         .example = "0.98",
+         .verbs = "train",
+         .group = "Training",
+         .help = "The same of its mean of squared gradients"}),
+    option<&VerbOptions::training, &train::TrainOptions::optimizer, &train::Optimizer::epsilon>(
+        {.name = "epsilon",
+         .min = 1e-30,
+         .example = "1e-6",
+         .verbs = "train",
+         .group = "Training",
+         .help = "What adam, adamw and lamb add to the root of that mean"}),
+    option<&VerbOptions::training, &train::TrainOptions::optimizer, &train::Optimizer::weight_decay>(
+        {.name = "weight-decay",
+         .min = 0,
+         .example = "0.01",
+         .verbs = "train",
+         .group = "Training",
+         .help = "Share of a parameter that is taken off it, times the learning rate; of sgd and adam part of the "
+                 "gradient, of lamb part of the step"}),
+    option<&VerbOptions::training, &train::TrainOptions::not_decayed>(
+        {.name = "no-decay",
+         .unset = "none",
+         .example = "*bias",
+         .verbs = "train",
+         .group = "Training",
+         .help = "Leave parameters of these names out of --weight-decay, with * for any characters"}),
+    option<&VerbOptions::training, &train::TrainOptions::clip_norm>(
+        {.name = "clip-norm",
+         .min = 0,
+         .unset = "no limit",
+         .example = "1.0",
+         .verbs = "train",
+         .group = "Training",
+         .help = "Make gradients smaller where the norm of all of them together is larger than this"}),
+    option<&VerbOptions::training, &train::TrainOptions::trained>(
         {.name = "train",
          .unset = "all parameters",
          .example = "layers.1.*",
          .verbs = "train",
          .group = "Training",
-         .help = "Train only parameters of these names, with * for any characters (repeatable)"}),
+         .help = "Train only parameters of these names, with * for any characters"}),
+    option<&VerbOptions::training, &train::TrainOptions::runs_of_step>(
+        {.name = "accumulate",
+         .min = 1,
+         .example = "4",
+         .verbs = "train",
+         .group = "Training",
+         .help = "Change parameters after this many runs, by the mean of their gradients"}),
+    option<&VerbOptions::training, &train::TrainOptions::average>(
+        {.name = "average",
+         .min = 0,
+         .max = kBelowOne,
+         .unset = "none",
+         .example = "0.999",
+         .verbs = "train",
+         .group = "Training",
+         .help = "Keep an average of each parameter, which has this share of itself in the next step, and evaluate "
+                 "with it"}),
+    option<&VerbOptions::frozen_statistics>(
+        {.name = "frozen-statistics",
+         .verbs = "train",
+         .group = "Training",
+         .help = "Batch norms keep the means and variances of the model instead of those of each batch"}),
+    option<&VerbOptions::loss_scale, &train::LossScale::initial>(
+        {.name = "loss-scale",
+         .min = 0x1p-24,
+         .max = 0x1p24,
+         .example = "1024",
+         .verbs = "train",
+         .group = "Training",
+         .help = "--dtype f16: first factor of the loss, so that small gradients are not 0. It halves where a gradient "
+                 "is not finite"}),
+    option<&VerbOptions::loss_scale, &train::LossScale::good_steps>(
+        {.name = "loss-scale-steps",
+         .min = 1,
+         .example = "500",
+         .verbs = "train",
+         .group = "Training",
+         .help = "--dtype f16: after how many finite steps in a row the factor doubles"}),
+    option<&VerbOptions::no_skip>({.name = "no-skip",
+                                   .verbs = "train",
+                                   .group = "Training",
+                                   .help = "Use a step whose gradients are not finite instead of leaving it out"}),
+    option<&VerbOptions::trained_state>(
+        {.name = "state",
+         .kind = OptionKind::kFile,
+         .unset = "required",
+         .example = "trained.safetensors",
+         .verbs = "export-weights",
+         .group = "Input",
+         .help = "What the state of a training was saved to. What the optimizer keeps in it is left out"}),
+    option<&VerbOptions::exported>({.name = "output",
+                                    .letter = 'o',
+                                    .kind = OptionKind::kFile,
+                                    .unset = "required",
+                                    .example = "trained.onnx",
+                                    .verbs = "export-weights",
+                                    .group = "Output",
+                                    .help = "ONNX model to write, with all its data in it"}),
     option<&VerbOptions::measure>(
         {.name = "measure",
          .example = "2,5",
@@ -195,6 +314,13 @@ constexpr Option<VerbOptions> kVerbs[] = {
          .verbs = "run bench verify explain analyze report refit",
          .group = "Input",
          .help = "Which of the compiled shapes to use; \"tilewright inspect MODEL.tw\" lists them"}),
+    option<&VerbOptions::inputs, &InputOptions::function>(
+        {.name = "function",
+         .unset = "the first; verify: all",
+         .example = "eval",
+         .verbs = "run bench verify explain analyze report",
+         .group = "Input",
+         .help = "Which function of an artefact that has several, as \"tilewright train\" makes: step, grads or eval"}),
     option<&VerbOptions::outputs>({.name = "output",
                                    .unset = "none",
                                    .example = "y=@y.npy",

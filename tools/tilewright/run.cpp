@@ -64,7 +64,8 @@ Summary summarize(const artefact::Array& array) {
 
 int run(const GlobalOptions& global, const VerbOptions& options) {
   const LoadedModel model = load_model(global, options);
-  artefact::Session session = open_session(global, model, {options.threads, false, options.level});
+  artefact::Session session =
+      open_session(global, model, {options.threads, false, options.level, options.inputs.function});
   const std::vector<artefact::Array> outputs = session.run(gather_inputs(options.inputs, session));
   if (global.verbose > 0) say(global, "code for " + session.target());
   const std::string entry = bound_entry_text(session);

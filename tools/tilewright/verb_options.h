@@ -2,13 +2,18 @@
 // option_table.cpp bind. A verb sees the options that name it.
 #pragma once
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <vector>
 
 #include "driver/options.h"
 #include "tilewright/values/inputs.h"
+#include "train/options.h"
 
 namespace tw::cli {
+
+/// What no label is.
+constexpr int64_t kNoLabel = std::numeric_limits<int64_t>::min();
 
 struct VerbOptions {
   std::string model;  // the word after the verb: MODEL, FILE
@@ -56,11 +61,15 @@ struct VerbOptions {
 
   // train
   std::string trained_output;
-  std::string loss = "cross_entropy";
-  std::string optimizer = "adamw";
-  std::vector<std::string> trained;  // patterns of names
-  double momentum = 0;
-  double weight_decay = 0;
+  train::TrainOptions training;  // as far as an option is a field of it
+  train::LossScale loss_scale;   // of f16
+  int64_t ignore_index = kNoLabel;
+  bool no_skip = false;
+  bool frozen_statistics = false;
+
+  // export-weights
+  std::string trained_state;  // FILE.safetensors
+  std::string exported;       // ONNX model to write
 
   // advise
   std::string measure = "best";  // "all", "best", or numbers of advice

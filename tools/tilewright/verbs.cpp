@@ -32,6 +32,7 @@ void add_verbs(Application& application) {
   add_report(application);
   add_refit(application);
   add_train(application);
+  add_export_weights(application);
   add_advise(application);
   add_doctor(application);
   add_cache(application);

@@ -83,7 +83,7 @@ std::map<std::string, artefact::Array> read_wanted(const std::string& file,
 
 int verify_against(const GlobalOptions& global, const VerbOptions& options) {
   const LoadedModel model = load_model(global, options);
-  artefact::Session session = open_session(global, model, {0, false, options.level});
+  artefact::Session session = open_session(global, model, {0, false, options.level, options.inputs.function});
   const std::vector<artefact::Array> outputs = session.run(gather_inputs(options.inputs, session));
   const std::vector<artefact::NamedType> names = session.outputs(session.bound_entry());
   const std::map<std::string, artefact::Array> wanted = read_wanted(options.against, names);
@@ -113,10 +113,24 @@ int verify_against(const GlobalOptions& global, const VerbOptions& options) {
                  {"outputs", report_outputs(global, checks)}});
 }
 
+// The functions to check: the one that is named, that of the entry that is, the first where inputs are given, else all.
+std::vector<std::string> chosen_functions(const InputOptions& inputs, const format::Manifest& manifest) {
+  if (!inputs.function.empty()) return {inputs.function};
+  std::vector<std::string> all;
+  for (const format::Function& function : format::functions_of(manifest)) all.push_back(function.name);
+  if (!inputs.entry.empty()) {
+    const int64_t entry = index_of(manifest.entries, inputs.entry, &format::Entry::name);
+    return {entry < 0 ? all.front() : manifest.entries[static_cast<size_t>(entry)].function};
+  }
+  if (!inputs.inputs.empty()) all.resize(1);
+  return all;
+}
+
 // The entries to check: the one that is named or that takes the inputs given, else all.
 std::vector<std::string> chosen_entries(const InputOptions& inputs, const artefact::Session& session) {
   if (!inputs.entry.empty() || !inputs.inputs.empty()) return {inputs.entry};
-  return session.entries();
+  const std::vector<std::string> all = session.entries();
+  return mapped(session.own_entries(), [&](int e) { return all[static_cast<size_t>(e)]; });
 }
 
 // Elements that only the bound of their algorithm allows, and the groups that have such a bound.
@@ -163,6 +177,24 @@ nlohmann::ordered_json show(const GlobalOptions& global, const artefact::VerifyR
           {"outputs", report_outputs(global, report.outputs)}};
 }
 
+// Adds the entries of one function to `done`.
+void verify_function(const GlobalOptions& global, const LoadedModel& model, InputOptions inputs,
+                     const artefact::Verified& which, Verification& done) {
+  const artefact::Session session = open_session(global, model, {0, false, which.level, which.function});
+  for (const std::string& name : chosen_entries(inputs, session)) {
+    inputs.entry = name;
+    const std::vector<artefact::Array> arrays = gather_inputs(inputs, session);
+    const int entry = session.find_entry(arrays);
+    const graph::Graph* source = model.sources.empty() ? nullptr : &model.sources[entry].graph;
+    Progress progress(global);
+    const artefact::VerifyReport report =
+        artefact::verify_artefact(model.artefact, source, arrays, std::ref(progress), which);
+    progress.clear();
+    done.entries.push_back(show(global, report));
+    done.ok = done.ok && report.ok();
+  }
+}
+
 int verify_reference(const GlobalOptions& global, const VerbOptions& options) {
   const LoadedModel model = load_model(global, options);
   const Verification done = verify_model(global, model, options.inputs, options.level);
@@ -180,21 +212,11 @@ int verify(const GlobalOptions& global, const VerbOptions& options) {
 
 Verification verify_model(const GlobalOptions& global, const LoadedModel& model, InputOptions inputs,
                           const std::string& level) {
-  const artefact::Session session = open_session(global, model, {0, false, level});
-  const std::vector<std::string> chosen = chosen_entries(inputs, session);
   if (inputs.random.empty()) inputs.random = "seed=0";
   Verification done;
-  for (const std::string& name : chosen) {
-    inputs.entry = name;
-    const std::vector<artefact::Array> arrays = gather_inputs(inputs, session);
-    const int entry = session.find_entry(arrays);
-    const graph::Graph* source = model.sources.empty() ? nullptr : &model.sources[entry].graph;
-    Progress progress(global);
-    const artefact::VerifyReport report =
-        artefact::verify_artefact(model.artefact, source, arrays, std::ref(progress), level);
-    progress.clear();
-    done.entries.push_back(show(global, report));
-    done.ok = done.ok && report.ok();
+  for (const std::string& name : chosen_functions(inputs, parse_artefact(model.name, model.artefact).manifest())) {
+    inputs.function = name;
+    verify_function(global, model, inputs, {level, name}, done);
   }
   return done;
 }

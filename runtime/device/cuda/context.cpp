@@ -33,11 +33,12 @@ bool in_place(const DLTensor& tensor) {
 
 uint8_t* host_address(const DLTensor& tensor) { return static_cast<uint8_t*>(tensor.data) + tensor.byte_offset; }
 
-/// The largest size over all entries of each tensor that `list` selects.
+/// The largest size over all entries of each tensor that `list` selects, by its number.
 std::vector<size_t> largest(const format::Manifest& manifest, std::vector<TensorSpec> format::Entry::*list) {
-  std::vector<size_t> sizes((manifest.entries.front().*list).size(), 0);
+  std::vector<size_t> sizes;
   for (const format::Entry& entry : manifest.entries) {
-    for (size_t i = 0; i < sizes.size(); ++i) {
+    sizes.resize(std::max(sizes.size(), (entry.*list).size()), 0);
+    for (size_t i = 0; i < (entry.*list).size(); ++i) {
       sizes[i] = std::max(sizes[i], static_cast<size_t>(format::tensor_bytes((entry.*list)[i])));
     }
   }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "expr/elementary.h"
 #include "support/math.h"
 #include "te/axes.h"
 #include "te/reads.h"
@@ -11,13 +12,14 @@ namespace {
 
 constexpr double kDivisionCycles = 10;  // of one vector: division and root are not pipelined
 constexpr double kFunctionCycles = 18;  // range reduction, polynomial, scaling
+constexpr double kRandomCycles = 120;   // 20 products of words, each of both halves of the lanes
 
 double cycles_of(const Expr& e) {
   if (e.op() == Op::kLoad) return 1;  // addresses cost nothing: they are counters
   double cycles = 0;
   for (const Expr& arg : e->args) cycles += cycles_of(arg);
   if (e->args.empty()) return 0;
-  if (e.op() == Op::kCall) return cycles + kFunctionCycles;
+  if (e.op() == Op::kCall) return cycles + (e->name == kPhilox ? kRandomCycles : kFunctionCycles);
   return cycles + (e.op() == Op::kDiv && e.type().is_float() ? kDivisionCycles : 1);
 }
 

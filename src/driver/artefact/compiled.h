@@ -19,6 +19,7 @@ namespace tw::driver {
 
 /// An entry after all that comes before code generation.
 struct EntryCode {
+  std::string function;  // FunctionGraph::function
   plan::EntryPlan plan;
   graph::Graph ungrouped;  // the graph before groups were formed
   graph::Graph graph;      // of groups

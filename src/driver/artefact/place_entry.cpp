@@ -30,6 +30,7 @@ class Placer {
     for (size_t i = 0; i < inputs.size(); ++i) input_of_.emplace(inputs[i], i);
     for (size_t i = 0; i < outputs.size(); ++i) output_of_.emplace(storage(outputs[i]), i);
     entry_.name = code_.plan.name;
+    entry_.function = code_.function;
     for (const ValueId id : code_.graph.inputs) {
       if (state_of(id) < 0) entry_.inputs.push_back(spec_of(code_.graph.value(id)));
     }

@@ -39,6 +39,7 @@ std::vector<ConverterRow> shape_rows();
 std::vector<ConverterRow> movement_rows();
 std::vector<ConverterRow> reduce_rows();
 std::vector<ConverterRow> normalization_rows();
+std::vector<ConverterRow> dropout_rows();
 std::vector<ConverterRow> conv_rows();
 std::vector<ConverterRow> pool_rows();
 std::vector<ConverterRow> matmul_rows();

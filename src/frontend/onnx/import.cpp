@@ -10,16 +10,6 @@
 #include "frontend/onnx/limits.h"
 
 namespace tw::frontend {
-namespace {
-
-// Whether there are tensors of its element type here.
-bool is_supported(const onnx::TensorProto& tensor) try {
-  return tensor.data_type() != onnx::TensorProto::UNDEFINED && tensor_type(tensor).elements() >= 0;
-} catch (const Unsupported&) {
-  return false;
-}
-
-}  // namespace
 
 ImportResult import_model(onnx::ModelProto model, const std::string& folder, const graph::OpTable& ops,
                           const ImportOptions& options) {

@@ -36,6 +36,12 @@ struct Weight {
 };
 using Weights = std::map<std::string, Weight, std::less<>>;
 
+/// What the graph is for.
+enum class Purpose : uint8_t {
+  kInference,  // a Dropout is nothing
+  kTraining,  // it is an operator `dropout`, for which the step has a seed; one whose training_mode is false is nothing
+};
+
 struct ImportOptions {
   std::map<std::string, Shape> shapes;                // --shape NAME=1x3x224x224: an input's whole shape
   std::map<std::string, int64_t> dims;                // --dim NAME=8: a symbolic dimension, wherever it stands
@@ -44,6 +50,7 @@ struct ImportOptions {
   /// --allow-links DIR: folders whose files external data may be, wherever the model lies: reached by links, or with
   /// several hard links. Without them links stay within the model's folder, and a file has one name.
   std::vector<std::string> link_folders = {};
+  Purpose purpose = Purpose::kInference;
   std::shared_ptr<WorkWatch> watch = {};  // of time and memory; null: unlimited
 };
 

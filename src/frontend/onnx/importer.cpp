@@ -72,6 +72,10 @@ ImportResult Importer::run() {
   return result;
 }
 
+std::optional<int64_t> Importer::next_dropout() {
+  return options_.purpose == Purpose::kTraining ? std::optional(dropouts_++) : std::nullopt;
+}
+
 void Importer::read_opsets() {
   opsets_ = read_opset_list(model_.opset_import());
   if (opsets_.empty()) {

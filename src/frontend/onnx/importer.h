@@ -28,6 +28,7 @@ class Importer : public ModelImport {
   GraphBuilder& builder() override { return builder_; }
   const ExternalData& files() const override { return files_; }
   void warn(std::string text) override;
+  std::optional<int64_t> next_dropout() override;
 
   std::vector<graph::ValueId> import_body(const onnx::GraphProto& body, const NameScope& outer,
                                           const std::vector<graph::ValueId>& inputs,
@@ -78,6 +79,7 @@ class Importer : public ModelImport {
   std::vector<std::string> bindable_;
   std::vector<std::string> warnings_;
   std::map<std::string, graph::ValueId> initializers_;  // of the main graph, those that are needed
+  int64_t dropouts_ = 0;                                // of training
   int64_t nodes_ = 0;                                   // converted so far
 };
 

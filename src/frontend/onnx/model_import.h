@@ -1,5 +1,7 @@
 // What converters ask of the import that they are part of.
 #pragma once
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,6 +21,8 @@ class ModelImport {
   virtual GraphBuilder& builder() = 0;
   virtual const ExternalData& files() const = 0;
   virtual void warn(std::string text) = 0;
+  /// The number of the next Dropout that is kept; nothing where none is.
+  virtual std::optional<int64_t> next_dropout() = 0;
 
   /// Imports a subgraph (branch or loop body) in `outer`, whose names it sees, with its inputs bound by position;
   /// values made inside are named `prefix`... Returns its outputs; throws BodyUnsupported when one could not be

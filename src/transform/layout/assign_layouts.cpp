@@ -28,8 +28,8 @@ struct Assigned {
 
 std::vector<StateEnds> ends_of(const Graph& graph, const std::vector<StateNames>& states) {
   return mapped(states, [&](const StateNames& s) {
-    const StateEnds ends{graph.find_value(s.before), graph.find_value(s.after)};
-    TW_CHECK(ends.before != kAbsent && ends.after != kAbsent, "the state '{}' is gone", s.before);
+    const StateEnds ends{graph.find_value(s.before), s.changes() ? graph.find_value(s.after) : kAbsent};
+    TW_CHECK(ends.before != kAbsent && (ends.after != kAbsent) == s.changes(), "the state '{}' is gone", s.before);
     return ends;
   });
 }
@@ -125,8 +125,9 @@ class LayoutAssigner {
                  const Assigned& assigned, const TargetInfo& target)
       : graph_(graph), choice_(choice), assigned_(assigned), target_(target) {
     for (const StateEnds& state : states) {
-      state_of_[state.after] = state.before;
+      if (state.after != kAbsent) state_of_[state.after] = state.before;
       for (const ValueId id : {state.before, state.after}) {
+        if (id == kAbsent) continue;
         kept_as_[id] = assigned.values[state.before];
         graph_.values[id].layout = kept_as_[id];
       }

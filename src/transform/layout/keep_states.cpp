@@ -19,7 +19,9 @@ class StateKeeper {
   StateKeeper(const Graph& graph, const TransformContext& context) : out_(graph), context_(context) {}
 
   Graph run() {
-    for (const StateNames& names : context_.states) keep(names);
+    for (const StateNames& names : context_.states) {
+      if (names.changes()) keep(names);
+    }
     sort();
     return std::move(out_);
   }

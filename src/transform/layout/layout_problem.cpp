@@ -35,7 +35,7 @@ class LayoutProblem {
     for (const StateEnds& state : states) {
       if (!has_choice(state.before)) continue;
       written_[state.before] = labels_.add();
-      left_as_[state.after] = written_[state.before];
+      if (state.after != graph::kAbsent) left_as_[state.after] = written_[state.before];
     }
     for (const Node& node : graph.nodes) {
       if (node.outputs.size() == 1 && may_choose(node)) written_[node.outputs[0]] = labels_.add();

@@ -20,7 +20,7 @@ struct OrderedRead {
   double other_ns = 0;  // as LayoutChoice::other_ns
 };
 
-/// A state: an input and an output of the graph, which have one label.
+/// A state: an input and an output of the graph, which have one label; without an output where it is only read.
 struct StateEnds {
   ValueId before, after;
 };

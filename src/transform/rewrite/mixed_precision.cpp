@@ -8,6 +8,9 @@
 //   wide      f32: numbers whose range or whole value counts
 // and the table below says what an operator makes of the forms of its operands. Operators of 16-bit operands compute in
 // f32 and round their result once (their te says so), so a form is about what is stored and multiplied.
+//
+// What a state adds up from run to run, and what leads to an output of one number (a loss), is computed in f32 from the
+// last products on.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -116,6 +119,13 @@ bool fits(const graph::Value& constant, DataType type) {
   return largest == 0 || (largest >= range.smallest_normal && largest <= range.largest);
 }
 
+// Whether what is made of a value wants all its digits.
+enum class Exact : uint8_t {
+  kNo,
+  kSteps,  // in steps that add nothing up
+  kSums,   // through sums and means, too
+};
+
 // Whether operands rounded a little earlier would make another result: the node makes whole numbers of floats (indices,
 // coordinates, quantized values), or takes angles.
 bool takes_exact(const Graph& graph, const Node& node) {
@@ -126,11 +136,17 @@ bool takes_exact(const Graph& graph, const Node& node) {
 class Converter {
  public:
   Converter(const Graph& graph, const TransformContext& context)
-      : ops_(context.ops), narrow_(context.dtype), out_(graph), names_(graph), exact_(graph.values.size(), false) {
+      : ops_(context.ops), narrow_(context.dtype), out_(graph), names_(graph), exact_(graph.values.size(), Exact::kNo) {
     for (const graph::Value& value : graph.values) {
       const bool is_f32 = value.type.type == DataType::f32();
       is_f32_.push_back(is_f32);
       form_.push_back(is_f32 && value.is_constant() ? form_of(value) : Form::kFlexible);
+    }
+    for (const ValueId id : graph.outputs) {
+      const graph::Value& value = graph.value(id);
+      const bool is_state = std::ranges::find(context.states, value.name, &StateNames::after) != context.states.end();
+      if (is_f32_[id] && value.type.elements() == 1) exact_[id] = Exact::kSums;
+      if (is_f32_[id] && is_state) exact_[id] = std::max(exact_[id], Exact::kSteps);
     }
   }
 
@@ -150,18 +166,35 @@ class Converter {
 
   bool is_f32(ValueId id) const { return id != graph::kAbsent && is_f32_[id]; }
 
-  // Whether the node is a step on the way to a node that takes its operands exactly, and adds nothing up.
-  bool leads_to_exact(const Node& node) const {
+  Exact exact_outputs(const Node& node) const {
+    Exact most = Exact::kNo;
+    for (const ValueId id : node.outputs) most = std::max(most, exact_[id]);
+    return most;
+  }
+
+  // What the node hands on of that to its operands: as a step that adds nothing up, or as a sum.
+  Exact exact_operands(const Node& node) const {
+    if (takes_exact(out_, node)) return std::max(Exact::kSteps, exact_outputs(node));
     const OpClass op_class = ops_.at(node.op).op_class;
-    return (op_class == OpClass::kElementwise || op_class == OpClass::kInjective || has_one_term(out_, node)) &&
-           std::ranges::any_of(node.outputs, [&](ValueId id) { return exact_[id]; });
+    const bool is_step =
+        op_class == OpClass::kElementwise || op_class == OpClass::kInjective || has_one_term(out_, node);
+    if (is_step) return exact_outputs(node);
+    const bool sums = node.op.starts_with("reduce_") && exact_outputs(node) == Exact::kSums;
+    return sums ? Exact::kSums : Exact::kNo;
   }
 
   void find_exact(const Node& node) {
-    if (!leads_to_exact(node) && !takes_exact(out_, node)) return;
+    const Exact wanted = exact_operands(node);
     for (const ValueId in : node.inputs) {
-      if (is_f32(in)) exact_[in] = true;
+      if (is_f32(in)) exact_[in] = std::max(exact_[in], wanted);
     }
+  }
+
+  // Of an exact result operands are f32, too: those of a statistic are only widened for it.
+  Treatment treatment_of(const Node& node, Treatment usual) const {
+    const Exact wanted = exact_outputs(node);
+    if (wanted == Exact::kNo) return usual;
+    return exact_operands(node) != Exact::kNo || usual == Treatment::kStatistics ? Treatment::kWide : usual;
   }
 
   // What the operands of a node come to together.
@@ -179,7 +212,7 @@ class Converter {
   void convert(int n) {
     const Node node = out_.nodes[n];
     const CastRule rule = rule_of(ops_, out_, node);
-    const Treatment treatment = leads_to_exact(node) ? Treatment::kWide : rule.treatment;
+    const Treatment treatment = treatment_of(node, rule.treatment);
     const size_t reached = rule.operands == Operands::kData ? 1 : node.inputs.size();
     std::vector<ValueId> operands;
     for (size_t k = 0; k < reached; ++k) {
@@ -229,7 +262,7 @@ class Converter {
   const DataType narrow_;
   Graph out_;
   graph::NameSet names_;
-  std::vector<bool> exact_;   // by value: whether some node takes it, or what is made of it, exactly
+  std::vector<Exact> exact_;  // by value
   std::vector<bool> is_f32_;  // by value of the model: whether it was f32 there
   std::vector<Form> form_;    // by value of the model
   std::map<ValueId, ValueId> converted_;

@@ -20,6 +20,7 @@ class StateNarrower {
 
   Graph run(const std::vector<StateNames>& states) {
     for (const StateNames& names : states) {
+      if (!names.changes()) continue;
       const ValueId before = in_.find_value(names.before), after = in_.find_value(names.after);
       in_.value(before).type.type == DataType::f32() ? take(before, after) : take_inside(before, after);
     }

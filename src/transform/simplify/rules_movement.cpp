@@ -118,6 +118,7 @@ constexpr Rule kRules[] = {
     {"expand to the same shape", "expand", drop_same_type},
     {"tile once", "tile", drop_same_type},
     {"concat of one", "concat", drop_same_type},
+    {"dropout of inference", "dropout", drop_same_type},
     {"pad of nothing", "pad", drop_zero_pad},
     {"slice of all", "slice", drop_whole_slice},
     {"transpose of unit dims", "transpose", transpose_to_reshape},

@@ -85,6 +85,9 @@ TEST(GradientRules, Binary) {
   cases.push_back({"where", {boolean({3, 5}), f64({3, 5}), f64({3, 5})}});
   cases.push_back({"band", {f64({2, 4, 5})}, {{"upper", int64_t{0}}, {"fill", -3.0}}});
   cases.push_back({"band", {f64({4, 5})}, {{"lower", int64_t{-1}}, {"upper", int64_t{2}}, {"fill", 0.5}}});
+  cases.push_back({"dropout", {f64({4, 5})}, {{"ratio", 0.5}}});
+  for (const double ratio : {0.0, 0.4, 1.0})
+    cases.push_back({"dropout", {f64({3, 5}), i64({}), i64({})}, {{"ratio", ratio}, {"stream", int64_t{2}}}});
   cases.push_back({"cast", {f64({7})}, {{"to", std::string("f64")}}});
   check_all(cases);
 }

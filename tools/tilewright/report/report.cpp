@@ -40,7 +40,7 @@ struct Runner {
 
 Runner runner_for(const GlobalOptions& global, const LoadedModel& model, const VerbOptions& options,
                   const std::vector<artefact::Array>& inputs) {
-  Runner runner{open_session(global, model, {options.threads, false, options.level})};
+  Runner runner{open_session(global, model, {options.threads, false, options.level, options.inputs.function})};
   runner.session.bind(inputs);
   return runner;
 }
@@ -59,7 +59,8 @@ Latency latency_of(Runner& runner, const std::string& protocol) {
 
 std::vector<artefact::Array> seeded_inputs(const GlobalOptions& global, const LoadedModel& model,
                                            const VerbOptions& options) {
-  const artefact::Session session = open_session(global, model, {options.threads, false, options.level});
+  const artefact::Session session =
+      open_session(global, model, {options.threads, false, options.level, options.inputs.function});
   return gather_inputs({{}, "seed=0", options.inputs.entry}, session);
 }
 
@@ -112,7 +113,8 @@ void compare(const GlobalOptions& global, Report& report, const LoadedModel& mod
   if (!options.no_run) {
     const std::vector<artefact::Array> inputs = seeded_inputs(global, model, options);
     Runner now = runner_for(global, model, options, inputs);
-    const artefact::Session probe = open_session(global, other, {options.threads, false, options.level});
+    const artefact::Session probe =
+        open_session(global, other, {options.threads, false, options.level, options.inputs.function});
     if (!takes(probe, inputs))
       throw UsageError("--compare '{}': it takes inputs of other names, types or shapes than '{}'", options.compared,
                        options.model);
@@ -143,7 +145,8 @@ void verify(const GlobalOptions& global, Report& report, const LoadedModel& mode
   const std::vector<artefact::Array> inputs = seeded_inputs(global, model, options);
   const graph::Graph* source = model.sources.empty() ? nullptr : &model.sources[static_cast<size_t>(entry)].graph;
   Progress progress(global);
-  report.verified = artefact::verify_artefact(model.artefact, source, inputs, std::ref(progress), options.level);
+  report.verified = artefact::verify_artefact(model.artefact, source, inputs, std::ref(progress),
+                                              {options.level, options.inputs.function});
   progress.clear();
 }
 

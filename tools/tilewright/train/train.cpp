@@ -1,4 +1,5 @@
 // tilewright train MODEL.onnx --loss cross_entropy --optimizer adamw -o MODEL.train.tw
+#include <algorithm>
 #include <filesystem>
 
 #include "driver/compile.h"
@@ -10,83 +11,67 @@
 #include "tilewright/load.h"
 #include "tilewright/model_options.h"
 #include "tilewright/progress.h"
+#include "tilewright/train/train_options.h"
 #include "tilewright/verb.h"
 #include "train/training_graph.h"
 
 namespace tw::cli {
 namespace {
 
-train::Loss loss_of(const std::string& name) {
-  if (name == "cross_entropy") return train::Loss::kCrossEntropy;
-  if (name == "mse") return train::Loss::kMeanSquared;
-  return name == "bce" ? train::Loss::kBinaryCrossEntropy : train::Loss::kOutput;
-}
-
-train::Method method_of(const std::string& name) {
-  if (name == "sgd") return train::Method::kSgd;
-  return name == "adam" ? train::Method::kAdam : train::Method::kAdamW;
-}
-
-train::TrainOptions train_options(const VerbOptions& options) {
-  train::TrainOptions chosen;
-  chosen.loss = loss_of(options.loss);
-  chosen.optimizer.method = method_of(options.optimizer);
-  chosen.optimizer.momentum = options.momentum;
-  chosen.optimizer.weight_decay = options.weight_decay;
-  if (!options.trained.empty()) chosen.trained = options.trained;
-  return chosen;
-}
-
 void check_words(const VerbOptions& options, const std::string& output) {
   if (is_artefact(options.model))
     throw UsageError("'{}' is compiled already: what is trained is an ONNX model", options.model);
   if (!output.ends_with(".tw")) throw UsageError("-o '{}': the name of an artefact ends in .tw", output);
-  if (options.momentum != 0 && options.optimizer != "sgd")
-    throw UsageError("--momentum is for --optimizer sgd; {} has moments of its own", options.optimizer);
-  if (options.momentum < 0 || options.momentum >= 1)
-    throw UsageError("--momentum {}: expected a number from 0 to less than 1", options.momentum);
-  if (options.weight_decay < 0) throw UsageError("--weight-decay {}: expected 0 or more", options.weight_decay);
   if (!options.compile.states.empty()) throw UsageError("--state: parameters are the states of a training step");
-  if (options.compile.dtype == DataType::f16())
-    throw UsageError("--dtype f16: gradients need a scale of the loss there, which is not built yet; use bf16 or f32");
   keep_input(options.model, output);
 }
 
-frontend::ImportResult import_one(const std::string& model, const driver::CompileOptions& compile) {
-  std::vector<frontend::ImportResult> models = driver::import_file(model, compile);
-  if (models.size() != 1) throw UsageError("a training step is for one combination of shapes, not {}", models.size());
-  return std::move(models.front());
+std::vector<frontend::ImportResult> import_for_training(const std::string& model, driver::CompileOptions compile) {
+  for (frontend::ImportOptions& import : compile.imports) import.purpose = frontend::Purpose::kTraining;
+  return driver::import_file(model, compile);
 }
 
-// Which states are parameters, and how many elements they have.
-std::pair<int64_t, int64_t> parameters(const train::TrainingStep& step) {
-  std::pair<int64_t, int64_t> all = {0, 0};
-  for (const driver::StatePair& state : step.states) {
-    if (state.initial) all = {all.first + 1, all.second + state.initial->type.elements()};
+// How many parameters there are, and how many elements they have.
+std::pair<int64_t, int64_t> parameters(const train::Training& training) {
+  int64_t elements = 0;
+  for (const driver::StatePair& state : training.states) {
+    if (std::ranges::count(training.parameters, state.input) != 0) elements += state.initial->type.elements();
   }
-  return all;
+  return {std::ssize(training.parameters), elements};
 }
 
-void print_text(const GlobalOptions& global, const train::TrainingStep& step, const std::string& line) {
+std::vector<std::string> function_names(const train::Training& training) {
+  std::vector<std::string> names;
+  for (const driver::FunctionGraph& f : training.functions) {
+    if (names.empty() || names.back() != f.function) names.push_back(f.function);
+  }
+  return names;
+}
+
+void print_text(const GlobalOptions& global, const train::Training& training, const std::string& line) {
   say(global, line);
-  const auto inputs = std::span(step.graph.inputs).first(step.graph.inputs.size() - step.states.size());
-  const auto names = mapped(inputs, [&](graph::ValueId id) { return step.graph.value(id).name; });
-  const auto [count, elements] = parameters(step);
+  const graph::Graph& step = training.functions.front().graph;
+  const auto inputs = std::span(step.inputs).first(step.inputs.size() - training.states.size());
+  const auto names = mapped(inputs, [&](graph::ValueId id) { return step.value(id).name; });
+  const auto [count, elements] = parameters(training);
   say(global, fmt::format("a run is a step: it takes {} and gives loss; it trains {} of {} elements in all",
                           fmt::join(names, ", "), count_text(count, "parameter"), elements));
+  say(global,
+      "beside it, without a change: --function grads gives loss and gradients, eval the model's output and loss");
 }
 
 int train_model(const GlobalOptions& global, const VerbOptions& options) {
   std::string output = options.trained_output;
   if (output.empty()) output = std::filesystem::path(options.model).filename().replace_extension(".train.tw").string();
   check_words(options, output);
+  const train::TrainOptions chosen = train_options(options);
   Progress progress(global);
   driver::CompileOptions compile = with_surroundings(options.compile, progress);
   const double start = now_seconds();
-  const frontend::ImportResult model = import_one(options.model, compile);
-  train::TrainingStep step = train::make_training_step(model, ops::all_ops(), train_options(options));
-  compile.states = step.states;
-  const driver::Compiled compiled = driver::compile_graph(step.graph, compile);
+  const std::vector<frontend::ImportResult> models = import_for_training(options.model, compile);
+  const train::Training training = train::make_training(models, ops::all_ops(), chosen);
+  compile.states = training.states;
+  const driver::Compiled compiled = driver::compile_functions(training.functions, compile);
   if (!options.compile.stop_after.empty()) return kOk;
   driver::write_artefact(compiled, output);
   const driver::CompileOutcome outcome = driver::outcome_of(compiled);
@@ -95,19 +80,20 @@ int train_model(const GlobalOptions& global, const VerbOptions& options) {
   const auto bytes = static_cast<int64_t>(std::filesystem::file_size(output));
   const double seconds = now_seconds() - start;
   if (global.json) {
-    const auto [count, elements] = parameters(step);
+    const auto [count, elements] = parameters(training);
     nlohmann::ordered_json document = {{"output", output},
                                        {"bytes", bytes},
                                        {"seconds", seconds},
                                        {"parameters", count},
                                        {"elements", elements},
-                                       {"loss", options.loss},
-                                       {"optimizer", options.optimizer}};
-    document["states"] = mapped(step.states, [](const driver::StatePair& s) { return s.input; });
+                                       {"loss", name_of(chosen.loss)},
+                                       {"optimizer", name_of(chosen.optimizer.method)}};
+    document["states"] = mapped(training.states, [](const driver::StatePair& s) { return s.input; });
+    document["functions"] = function_names(training);
     print_json("tilewright.train.v1", document);
     return kOk;
   }
-  print_text(global, step,
+  print_text(global, training,
              fmt::format("{} -> {} ({}) for {} in {}", options.model, output, size_text(static_cast<double>(bytes)),
                          outcome.summary.target, time_text(seconds)));
   return kOk;

@@ -132,17 +132,21 @@ double distance(const Given& given, const Expected& expected) {
 // The inputs of the entry that is named, else of the first whose shapes are those given. An artefact with one entry is
 // not asked: the message about a wrong input is then about that input.
 Expected choose_entry(const std::string& name, const artefact::Session& session, const Given& given) {
-  const std::vector<std::string> entries = session.entries();
+  const std::vector<std::string> all = session.entries();
+  const std::vector<int> numbers = session.own_entries();
+  const auto entries = mapped(numbers, [&](int e) { return all[static_cast<size_t>(e)]; });
   const auto known = [&] { return fmt::format("\n  {}", fmt::join(entries, "\n  ")); };
   if (!name.empty()) {
     const int64_t e = index_of(entries, name);
-    if (e >= 0) return session.inputs(static_cast<int>(e));
-    throw UsageError("there is no entry '{}'{}; the artefact has:{}", name, suggestion(name, entries), known());
+    if (e >= 0) return session.inputs(numbers[static_cast<size_t>(e)]);
+    const bool elsewhere = index_of(all, name) >= 0;
+    throw UsageError("there is no entry '{}'{}; {} has:{}", name,
+                     elsewhere ? " in this function (--function chooses another one)" : suggestion(name, entries),
+                     elsewhere ? "it" : "the artefact", known());
   }
-  std::vector<double> distances;
-  for (size_t e = 0; e < entries.size(); ++e) distances.push_back(distance(given, session.inputs(static_cast<int>(e))));
+  const auto distances = mapped(numbers, [&](int e) { return distance(given, session.inputs(e)); });
   const auto nearest = std::ranges::min_element(distances) - distances.begin();
-  const Expected expected = session.inputs(static_cast<int>(nearest));
+  const Expected expected = session.inputs(numbers[static_cast<size_t>(nearest)]);
   if (entries.size() == 1 || distances[static_cast<size_t>(nearest)] == 0) return expected;
   throw UsageError("the artefact was not compiled for {}. The nearest entry takes:{}\nAll entries:{}",
                    given_text(given), expected_text(expected), known());
@@ -172,8 +176,10 @@ std::vector<artefact::Array> gather_inputs(const InputOptions& options, const ar
   const Expected expected = choose_entry(options.entry, session, given);
   std::vector<artefact::Array> inputs;
   const size_t own = expected.size() - kept.size();
+  // What functions share belongs together: moments and counters of a training step are not any numbers.
+  const bool is_random = !options.random.empty() && session.functions().size() == 1;
   for (size_t i = 0; i < expected.size(); ++i) {
-    const bool begins = i >= own && !given.contains(expected[i].name) && options.random.empty();
+    const bool begins = i >= own && !given.contains(expected[i].name) && !is_random;
     inputs.push_back(begins ? kept[i - own] : take_input(options, expected, i, given));
   }
   return inputs;

@@ -1,4 +1,4 @@
-// Which arrays a model is run on: --input, --random, --entry.
+// Which arrays a model is run on: --input, --random, --function, --entry.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -12,11 +12,12 @@ namespace tw::cli {
 /// two or more); the same on every machine.
 artefact::Array random_array(const TensorType& type, uint64_t seed);
 
-/// What --input, --random and --entry say.
+/// What --input, --random, --entry and --function say.
 struct InputOptions {
   std::vector<std::string> inputs;  // NAME=@FILE[:KEY], FILE (.npy, .npz, .safetensors) or a test_data_set folder
   std::string random;               // "seed=N" or empty
   std::string entry;                // name of an entry, or empty: the first that fits the inputs
+  std::string function = {};        // name of a function, or empty: the first; verify: all
 };
 
 /// Inputs in the order of the model, for one entry of `session`. UsageError names a missing, unknown or ill-typed input

@@ -229,6 +229,31 @@ bool EditableModel::has_initializer(const std::string& name) const {
   return std::ranges::any_of(model_->graph().initializer(), [&](const auto& t) { return t.name() == name; });
 }
 
+std::map<std::string, TensorType> EditableModel::initializers() const {
+  std::map<std::string, TensorType> types;
+  for (const auto& tensor : model_->graph().initializer()) {
+    if (is_supported(tensor)) types.emplace(tensor.name(), tensor_type(tensor));
+  }
+  return types;
+}
+
+EditableModel EditableModel::with_weights(const Weights& weights) const {
+  auto changed = std::make_shared<onnx::ModelProto>(*model_);
+  for (onnx::TensorProto& tensor : *changed->mutable_graph()->mutable_initializer()) {
+    const auto weight = weights.find(tensor.name());
+    if (weight == weights.end()) continue;
+    TW_CHECK(tensor_type(tensor) == weight->second.type, "the weight '{}' has another type", tensor.name());
+    onnx::TensorProto elements;
+    elements.set_name(tensor.name());
+    elements.set_doc_string(tensor.doc_string());
+    elements.set_data_type(tensor.data_type());
+    *elements.mutable_dims() = tensor.dims();
+    elements.set_raw_data(weight->second.bytes->data(), weight->second.bytes->size());
+    tensor = std::move(elements);
+  }
+  return {std::move(changed), folder_, link_folders_};
+}
+
 std::string EditableModel::bytes() const {
   onnx::ModelProto whole = *model_;
   std::set<std::string> all;

@@ -1,6 +1,7 @@
 // A model file that can be changed: read, rewritten, imported, written. No protobuf in this header.
 #pragma once
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -32,6 +33,10 @@ class EditableModel {
   /// The opset of the default domain.
   int64_t opset() const;
   bool has_initializer(const std::string& name) const;
+  /// Of the main graph: those of element types that are supported.
+  std::map<std::string, TensorType> initializers() const;
+  /// The model with these elements in its initializers, whose names and types they have.
+  EditableModel with_weights(const Weights& weights) const;
 
   /// The model as a file, external data in it. ResourceError where it is larger than protobuf's messages may be.
   std::string bytes() const;

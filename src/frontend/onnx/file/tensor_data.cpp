@@ -85,6 +85,12 @@ void check_extents(const Shape& shape, std::string_view what) {
   }
 }
 
+bool is_supported(const onnx::TensorProto& tensor) try {
+  return tensor.data_type() != onnx::TensorProto::UNDEFINED && tensor_type(tensor).elements() >= 0;
+} catch (const Unsupported&) {
+  return false;
+}
+
 TensorType tensor_type(const onnx::TensorProto& tensor) {
   const std::string what = fmt::format("tensor '{}'", tensor.name());
   TensorType type{element_type(tensor.data_type(), what), {tensor.dims().begin(), tensor.dims().end()}};

@@ -58,6 +58,8 @@ class ExternalData {
 
 /// The tensor's type; UserError for bad dimensions or more than kMaxElements, Unsupported for its element type.
 TensorType tensor_type(const onnx::TensorProto& tensor);
+/// Whether there are tensors of its element type here.
+bool is_supported(const onnx::TensorProto& tensor);
 
 /// The tensor's type and data. Throws UserError when data and shape disagree.
 TensorData read_tensor(const onnx::TensorProto& tensor, const ExternalData& files);

@@ -20,7 +20,7 @@ Converter flat_softmax(std::string_view op) {
   };
 }
 
-constexpr double kEpsilon = 1e-5F;
+constexpr double kEpsilon = 1e-5F, kMomentum = 0.9F;
 
 double epsilon_of(NodeContext& c) { return c.float_or("epsilon", kEpsilon); }
 
@@ -39,7 +39,7 @@ Outputs training_batch_normalization(NodeContext& c) {
   const ValueId batch_variance = e.reshape(variance, channels);
   const ValueId y =
       e.op("batch_norm", {x, c.input(1), c.input(2), batch_mean, batch_variance}, {{"epsilon", epsilon_of(c)}});
-  const double momentum = c.float_or("momentum", 0.9F);
+  const double momentum = c.float_or("momentum", kMomentum);
   const auto running = [&](size_t k, ValueId now) {
     const ValueId old = c.input(k);
     return e.add(e.mul(old, e.number(old, momentum)),
@@ -49,13 +49,14 @@ Outputs training_batch_normalization(NodeContext& c) {
 }
 
 Outputs convert_batch_normalization(NodeContext& c) {
-  c.ignore_attr("momentum");
+  const double momentum = c.float_or("momentum", kMomentum);
   if (c.int_or("training_mode", 0) != 0) return training_batch_normalization(c);
   if (c.opset() < 7 && c.int_or("is_test", 0) == 0)
     throw Unsupported("is_test 0 (training) is not supported: export the model for inference");
   if (c.opset() < 9 && c.int_or("spatial", 1) == 0) throw Unsupported("spatial 0 is not supported");
-  return {c.emit().op("batch_norm", {c.input(0), c.input(1), c.input(2), c.input(3), c.input(4)},
-                      {{"epsilon", epsilon_of(c)}})};
+  graph::Attrs attrs = {{"epsilon", epsilon_of(c)}};
+  if (momentum != kMomentum) attrs["momentum"] = momentum;  // for whoever trains the model
+  return {c.emit().op("batch_norm", {c.input(0), c.input(1), c.input(2), c.input(3), c.input(4)}, attrs)};
 }
 
 // Statistics are computed in stash_type; our operators use at least f32, so only a wider type changes anything.
@@ -106,19 +107,6 @@ Outputs convert_lp_normalization(NodeContext& c) {
   return {c.emit().op("lp_norm", {c.input(0)}, {{"axis", c.axis_or("axis", -1, c.rank(0))}, {"p", p}})};
 }
 
-Outputs convert_dropout(NodeContext& c) {
-  c.ignore_attr("seed");
-  c.ignore_attr("ratio");
-  c.ignore_attr("is_test");
-  Emitter& e = c.emit();
-  const bool training = c.opset() >= 12 && c.has(2) && c.const_float(2, "training_mode") != 0;
-  const double ratio = c.opset() >= 12 && c.has(1) && training ? c.const_float(1, "ratio") : 0.5;
-  if (training && ratio != 0) throw Unsupported("training_mode is not supported: export the model for inference");
-  Outputs outputs{c.input(0)};
-  if (c.wants(1)) outputs.push_back(e.filled(1, {c.opset() < 10 ? c.type(0).type : DataType::boolean(), c.shape(0)}));
-  return outputs;
-}
-
 }  // namespace
 
 std::vector<ConverterRow> normalization_rows() {
@@ -135,8 +123,7 @@ std::vector<ConverterRow> normalization_rows() {
           {"GroupNormalization", 18, 0, convert_group_normalization},
           {"MeanVarianceNormalization", 9, 0, convert_mean_variance_normalization},
           {"LpNormalization", 1, 0, convert_lp_normalization},
-          {"LRN", 1, 0, plain("lrn", 1, {{"size"}, {"alpha", 1e-4F}, {"beta", 0.75}, {"bias", 1.0}})},
-          {"Dropout", 1, 0, convert_dropout}};
+          {"LRN", 1, 0, plain("lrn", 1, {{"size"}, {"alpha", 1e-4F}, {"beta", 0.75}, {"bias", 1.0}})}};
 }
 
 }  // namespace tw::frontend

@@ -1,0 +1,16 @@
+// A graph that an artefact offers under the name of a function.
+#pragma once
+#include <string>
+
+#include "graph/graph.h"
+
+namespace tw::driver {
+
+/// Several combinations of shapes of a function are several of these with its name, one behind the other. States by
+/// name: an input that is one is read, and changes where the output that it becomes is there, too.
+struct FunctionGraph {
+  std::string function;  // "" where there is but one
+  graph::Graph graph;
+};
+
+}  // namespace tw::driver

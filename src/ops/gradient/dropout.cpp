@@ -1,0 +1,220 @@
+// dropout(x, seed i64[], step i64[]): y[i] = x[i] / (1 - ratio) where element i is kept, else 0, also of NaN; x is a
+// float of any shape. Element number e in row-major order is kept where word e mod 4 of Philox4x32-10 is at least ratio
+// 2^32, rounded down; counter: (e / 4, attribute seed, step, stream), key: the halves of the input seed, the lower one
+// first; each of them modulo 2^32. Without seed and step: y = x, as inference has it. Attributes: ratio from 0 to 1;
+// stream (0) and seed (0), by which nodes of one step differ.
+// dropout_bits(seed, step): i32 words, bit e mod 32 of word e / 32 is 1 where element e of `elements` is kept by
+// dropout of the same attributes. dropout_by_bits(x, bits): dropout with such bits. Attribute ratio of both: below 1.
+// Sources: Srivastava et al., Dropout, JMLR 15, 2014; ONNX, Dropout; core/philox.h.
+#include "core/philox.h"
+#include "expr/elementary.h"
+#include "ops/families.h"
+#include "ops/gradient/rules.h"
+#include "support/math.h"
+
+namespace tw::ops {
+namespace {
+
+constexpr int64_t kMaxElements = int64_t{1} << 34;  // four words for each number of 32 bits
+constexpr int64_t kWordBits = 32;
+
+struct Dropout {
+  double ratio = 0;
+  uint32_t seed = 0, stream = 0;
+  uint32_t threshold = 0;  // the lowest word that keeps, where the ratio is less than 1
+};
+
+Dropout dropout_of(const OpCall& call) {
+  Dropout d;
+  d.ratio = call.node.float_attr("ratio");
+  d.seed = static_cast<uint32_t>(call.node.int_attr_or("seed", 0));
+  d.stream = static_cast<uint32_t>(call.node.int_attr_or("stream", 0));
+  if (d.ratio < 1) d.threshold = static_cast<uint32_t>(d.ratio * 0x1p32);
+  return d;
+}
+
+// What elements that are kept are multiplied by.
+double scale_of(double ratio, DataType type) {
+  const double scale = 1 / (1 - ratio);
+  return type == DataType::f64() ? scale : static_cast<float>(scale);
+}
+
+void check_ratio(const OpCall& call) {
+  const double ratio = call.node.float_attr("ratio");
+  require(call, ratio >= 0 && ratio <= 1, "the ratio is {}, expected a number from 0 to 1", ratio);
+}
+
+// Inputs `first` and `first` + 1.
+void check_seed(const OpCall& call, size_t first) {
+  require(call, call.has(first) == call.has(first + 1), "a seed needs a step, and a step a seed");
+  for (const size_t k : {first, first + 1}) {
+    if (!call.has(k)) continue;
+    require(call, call.inputs[k] == TensorType{DataType::i64(), {}}, "its {} is {}, expected i64[]",
+            k == first ? "seed" : "step", to_string(call.inputs[k]));
+  }
+}
+
+Types infer(const OpCall& call) {
+  require_float(call, 0);
+  check_ratio(call);
+  check_seed(call, 1);
+  const TensorType& x = call.inputs[0];
+  require(call, x.elements() <= kMaxElements, "{} has more than 2^34 elements", to_string(x));
+  return {x};
+}
+
+Expr words(int64_t value) { return int_imm(value, ScalarType::kU32); }
+
+struct Source {
+  Expr seed, step;
+};
+
+// Whether word `word` of counter `quarter` keeps its element.
+Expr te_kept(const Dropout& d, const Expr& quarter, const Expr& word, const Source& source) {
+  const auto as_word = [](const Expr& e) { return cast(ScalarType::kU32, e); };
+  const Expr upper = binary(Op::kShiftRight, source.seed, Expr(32));
+  return words(d.threshold) <=
+         call(std::string(kPhilox), {as_word(word), as_word(quarter), words(d.seed), as_word(source.step),
+                                     words(d.stream), as_word(source.seed), as_word(upper)});
+}
+
+Expr row_major(const Exprs& i, const Shape& shape) {
+  const Shape strides = row_major_strides(shape);
+  Expr element = 0;
+  for (size_t k = 0; k < i.size(); ++k) element = element + i[k] * Expr(strides[k]);
+  return element;
+}
+
+// x / (1 - ratio) where `kept`, else 0.
+Expr te_scaled(const te::Tensor& x, const Exprs& i, double ratio, const Expr& kept) {
+  const Expr value = read(x, i) * imm(math_type(x.type), scale_of(ratio, x.type));
+  return cast(x.type, kept ? select(kept, value, imm(value.type(), 0)) : value);
+}
+
+Tensors te_dropout(const OpCall& call, te::Builder& builder, const Tensors& inputs) {
+  const Dropout d = dropout_of(call);
+  const te::Tensor& x = inputs[0];
+  return {builder.compute(tensor_name(call), x.shape, [&](const Exprs& i) {
+    if (!call.has(1)) return x(i);
+    if (d.ratio >= 1) return imm(x.type, 0);
+    if (d.threshold == 0) return te_scaled(x, i, d.ratio, {});
+    const Expr element = row_major(i, x.shape);
+    const Source source = {inputs[1]({}), inputs[2]({})};
+    return te_scaled(x, i, d.ratio, te_kept(d, floor_div(element, 4), floor_mod(element, 4), source));
+  })};
+}
+
+// Calls visit(e, whether it is kept) for the first `elements` of them.
+template <typename Visit>
+void for_each_kept(const Dropout& d, Refs source, int64_t elements, const Visit& visit) {
+  const auto seed = static_cast<uint64_t>(source[0].ints[0]);
+  const std::array<uint32_t, 2> key = {static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32)};
+  const auto step = static_cast<uint32_t>(source[1].ints[0]);
+  std::array<uint32_t, 4> four = {};
+  for (int64_t e = 0; e < elements; ++e) {
+    if (e % 4 == 0) four = philox4x32({static_cast<uint32_t>(e / 4), d.seed, step, d.stream}, key);
+    visit(e, d.ratio < 1 && four[e % 4] >= d.threshold);
+  }
+}
+
+void reference(const OpCall& call, Refs inputs, RefTensor& y) {
+  const Dropout d = dropout_of(call);
+  const std::vector<double>& x = inputs[0].floats;
+  y.floats = x;
+  if (!call.has(1)) return;
+  for_each_kept(d, inputs.subspan(1), y.type.elements(),
+                [&](int64_t e, bool kept) { y.floats[e] = kept ? x[e] * scale_of(d.ratio, y.type.type) : 0; });
+}
+
+Types infer_bits(const OpCall& call) {
+  check_ratio(call);
+  check_seed(call, 0);
+  const int64_t elements = call.node.int_attr("elements");
+  require(call, elements >= 0 && elements <= kMaxElements, "{} elements, expected 0 to 2^34", elements);
+  require(call, call.node.float_attr("ratio") < 1, "with ratio 1 nothing is kept, and no bits are needed");
+  return {{DataType::i32(), {ceil_div(elements, kWordBits)}}};
+}
+
+// Eight counters for a word: all four words of each are used.
+Tensors te_bits(const OpCall& call, te::Builder& builder, const Tensors& inputs) {
+  const Dropout d = dropout_of(call);
+  constexpr int64_t kCounters = kWordBits / 4;
+  const Shape shape = infer_bits(call)[0].shape;
+  return {
+      builder.reduce(tensor_name(call), shape, {kCounters}, te::CombinerKind::kOr, [&](const Exprs& i, const Exprs& r) {
+        const Expr counter = i[0] * Expr(kCounters) + r[0];
+        const Expr shift = cast(DataType::i32(), r[0] * Expr(4));
+        Expr four = int_imm(0, DataType::i32());
+        for (int64_t w = 0; w < 4; ++w) {
+          const Expr kept = te_kept(d, counter, Expr(w), {inputs[0]({}), inputs[1]({})});
+          four = binary(Op::kOr, four, select(kept, int_imm(1 << w, DataType::i32()), int_imm(0, DataType::i32())));
+        }
+        return binary(Op::kShiftLeft, four, shift);
+      })};
+}
+
+// Bits behind the last element are as if there were more.
+void reference_bits(const OpCall& call, Refs inputs, RefTensor& y) {
+  for_each_kept(dropout_of(call), inputs, y.type.elements() * kWordBits, [&](int64_t e, bool kept) {
+    const auto bit = static_cast<uint32_t>(kept) << e % kWordBits;
+    int64_t& word = y.ints[e / kWordBits];
+    word = static_cast<int32_t>(static_cast<uint32_t>(word) | bit);
+  });
+}
+
+Types infer_by_bits(const OpCall& call) {
+  require_float(call, 0);
+  check_ratio(call);
+  const TensorType bits{DataType::i32(), {ceil_div(call.inputs[0].elements(), kWordBits)}};
+  require(call, call.inputs[1] == bits, "bits {} for {}, expected {}", to_string(call.inputs[1]),
+          to_string(call.inputs[0]), to_string(bits));
+  return {call.inputs[0]};
+}
+
+Tensors te_by_bits(const OpCall& call, te::Builder& builder, const Tensors& inputs) {
+  const te::Tensor& x = inputs[0];
+  return {builder.compute(tensor_name(call), x.shape, [&](const Exprs& i) {
+    const Expr element = row_major(i, x.shape);
+    const Expr word = inputs[1]({floor_div(element, Expr(kWordBits))});
+    const Expr place = cast(DataType::i32(), floor_mod(element, Expr(kWordBits)));
+    const Expr bit = binary(Op::kAnd, binary(Op::kShiftRight, word, place), int_imm(1, DataType::i32()));
+    return te_scaled(x, i, call.node.float_attr("ratio"), bit != int_imm(0, DataType::i32()));
+  })};
+}
+
+void reference_by_bits(const OpCall& call, Refs inputs, RefTensor& y) {
+  const double scale = scale_of(call.node.float_attr("ratio"), y.type.type);
+  for (int64_t e = 0; e < y.type.elements(); ++e) {
+    const bool kept = (inputs[1].ints[e / kWordBits] >> e % kWordBits & 1) != 0;
+    y.floats[e] = kept ? inputs[0].floats[e] * scale : 0;
+  }
+}
+
+// What is left out is left out of the gradient, too: the same elements, computed again.
+Terms gradient(const GradientCall& g) {
+  Terms inputs = g.inputs, results(g.inputs.size());
+  inputs[0] = g.dy();
+  results[0] = emit("dropout", inputs, g.node().attrs);
+  return results;
+}
+
+}  // namespace
+
+std::vector<GradientRow> dropout_gradients() {
+  return {by_rule("dropout", gradient),
+          is_refused("dropout_by_bits", "it is made from dropout by pass store-masks, behind gradients"),
+          is_zero("dropout_bits", "its result is no float")};
+}
+
+std::vector<OpDef> dropout_ops() {
+  return {{"dropout", OpClass::kElementwise, infer, te_dropout, filled<infer, reference>, {1, 3}},
+          {"dropout_bits", OpClass::kInjective, infer_bits, te_bits, filled<infer_bits, reference_bits>, {2, 2}},
+          {"dropout_by_bits",
+           OpClass::kElementwise,
+           infer_by_bits,
+           te_by_bits,
+           filled<infer_by_bits, reference_by_bits>,
+           {2, 2}}};
+}
+
+}  // namespace tw::ops

@@ -1,0 +1,97 @@
+#include "train/batch_statistics.h"
+
+#include <algorithm>
+
+#include "support/error.h"
+
+namespace tw::train {
+namespace {
+
+using graph::Node;
+using graph::Term;
+using graph::ValueId;
+
+constexpr double kMomentum = 0.9;  // ONNX's
+
+class Rewriter {
+ public:
+  Rewriter(graph::Graph& graph, const graph::OpTable& ops, const std::vector<ValueId>& running)
+      : graph_(graph), builder_(graph, ops) {
+    for (const ValueId id : running) followed_.push_back({id, id});
+  }
+
+  std::vector<Followed> run() {
+    std::vector<Node> nodes = std::move(graph_.nodes);
+    graph_.nodes.clear();
+    for (Node& node : nodes) {
+      if (node.op == "batch_norm" && follow(node.inputs.at(3)) && follow(node.inputs.at(4))) rewrite(node);
+      graph_.nodes.push_back(std::move(node));
+    }
+    std::erase_if(followed_, [](const Followed& f) { return f.next == f.running; });
+    return std::move(followed_);
+  }
+
+ private:
+  Followed* follow(ValueId id) {
+    const auto found = std::ranges::find(followed_, id, &Followed::running);
+    return found == followed_.end() ? nullptr : &*found;
+  }
+
+  // What is computed of the batch stands before the node.
+  void rewrite(Node& node) {
+    builder_.name_after(node.name);
+    const Term x = graph::widened(builder_.term(node.inputs[0]));
+    const Shape shape = x.shape();
+    const int64_t count = shape[1] == 0 ? 0 : x.type().elements() / shape[1];
+    if (count < 2)
+      throw UserError(
+          "node '{}' (BatchNormalization): a channel of {} has {} element{} in the batch, and training needs "
+          "2 or more: take a larger batch, or keep the model's statistics (--frozen-statistics)",
+          node.name, to_string(x.type()), count, count == 1 ? "" : "s");
+    std::vector<int64_t> axes;
+    for (size_t d = 0; d < shape.size(); ++d) {
+      if (d != 1) axes.push_back(static_cast<int64_t>(d));
+    }
+    const double share = 1.0 / static_cast<double>(count);
+    const Term mean = graph::sum(x, axes) * share;
+    const Term off = x - mean;
+    const Term variance = graph::sum(off * off, axes) * share;
+    const double momentum = node.float_attr_or("momentum", kMomentum);
+    node.inputs[3] = next_of(*follow(node.inputs[3]), graph::reshape(mean, {shape[1]}), momentum);
+    node.inputs[4] = next_of(*follow(node.inputs[4]), graph::reshape(variance, {shape[1]}), momentum);
+  }
+
+  // The batch's own, in the type of the running one.
+  ValueId next_of(Followed& statistic, const Term& batch, double momentum) {
+    const Term before = builder_.term(statistic.next);
+    const Term own = graph::cast(batch, before.element());
+    statistic.next = (before * momentum + own * (1 - momentum)).id();
+    return own.id();
+  }
+
+  graph::Graph& graph_;
+  graph::GradientBuilder builder_;
+  std::vector<Followed> followed_;
+};
+
+}  // namespace
+
+std::vector<ValueId> running_statistics(const graph::Graph& graph) {
+  std::vector<ValueId> all;
+  for (const Node& node : graph.nodes) {
+    if (node.op != "batch_norm") continue;
+    const ValueId mean = node.inputs.at(3), variance = node.inputs.at(4);
+    if (!graph.value(mean).is_constant() || !graph.value(variance).is_constant()) continue;
+    for (const ValueId id : {mean, variance}) {
+      if (std::ranges::count(all, id) == 0) all.push_back(id);
+    }
+  }
+  return all;
+}
+
+std::vector<Followed> use_batch_statistics(graph::Graph& graph, const graph::OpTable& ops,
+                                           const std::vector<ValueId>& running) {
+  return Rewriter(graph, ops, running).run();
+}
+
+}  // namespace tw::train

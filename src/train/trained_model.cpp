@@ -1,0 +1,114 @@
+#include "train/trained_model.h"
+
+#include <fnmatch.h>
+
+#include <algorithm>
+#include <set>
+
+#include "support/error.h"
+#include "support/join.h"
+#include "train/batch_statistics.h"
+#include "train/dropout.h"
+#include "train/loss.h"
+
+namespace tw::train {
+namespace {
+
+using graph::ValueId;
+
+constexpr const char* kOwnNames[] = {"labels",      "learning_rate", "loss",       "step",
+                                     "run_of_step", "loss_scale",    "good_steps", "skipped_steps"};
+
+class ModelMaker {
+ public:
+  ModelMaker(const frontend::ImportResult& model, const graph::OpTable& ops, const TrainOptions& options)
+      : ops_(ops), options_(options) {
+    out_.graph = model.graph;
+    find_parameters(model.weights);
+  }
+
+  TrainedModel run() {
+    const ValueId y = output();
+    for (const char* name : kOwnNames) claim(graph(), name);
+    if (has_dropouts(graph())) {
+      for (const char* name : kNamesOfDropouts) claim(graph(), name);
+    }
+    const ValueId labels = add_labels(y);
+    out_.initial = mapped(out_.parameters, [&](ValueId id) { return freed(id); });
+    out_.initial_statistics = mapped(out_.statistics, [&](ValueId id) { return freed(id); });
+    graph::GradientBuilder builder(graph(), ops_);
+    out_.loss = loss_of(options_, builder.term(y), builder.term(labels)).id();
+    graph().values[static_cast<size_t>(out_.loss)].name = "loss";
+    return std::move(out_);
+  }
+
+ private:
+  graph::Graph& graph() { return out_.graph; }
+
+  void find_parameters(const std::set<std::string>& weights) {
+    std::vector<std::string> known;
+    const std::vector<ValueId> measured = running_statistics(graph());
+    if (options_.statistics == Statistics::kOfBatch) out_.statistics = measured;
+    for (ValueId id = 0; id < std::ssize(graph().values); ++id) {
+      const graph::Value& value = graph().value(id);
+      if (!value.is_constant() || !weights.contains(value.name) || value.type.type != DataType::f32()) continue;
+      if (std::ranges::count(measured, id) != 0) continue;
+      known.push_back(value.name);
+      if (options_.trained.empty() || is_one_of(value.name, options_.trained)) out_.parameters.push_back(id);
+    }
+    if (!out_.parameters.empty()) return;
+    if (known.empty()) throw UserError("the model has no parameters: no initializer of f32 with several elements");
+    throw UserError("no parameter is trained: none is called {}; the model has {}", fmt::join(options_.trained, ", "),
+                    fmt::join(known, ", "));
+  }
+
+  ValueId output() {
+    const std::vector<ValueId>& outputs = graph().outputs;
+    const auto names = mapped(outputs, [&](ValueId id) { return graph().value(id).name; });
+    if (outputs.size() != 1)
+      throw UserError("a loss has one output of the model; it has {}: {}", outputs.size(), fmt::join(names, ", "));
+    const TensorType type = graph().value(outputs[0]).type;
+    if (options_.loss == Loss::kOutput && type.elements() != 1)
+      throw UserError("an output that is the loss has one element; '{}' is {}", names[0], to_string(type));
+    return outputs[0];
+  }
+
+  ValueId add_labels(ValueId y) {
+    if (options_.loss == Loss::kOutput) return graph::kAbsent;
+    const graph::Value& value = graph().value(y);
+    return graph().add_input("labels", labels_type(options_.loss, value.type, value.name));
+  }
+
+  // What was a constant will be a state; its elements.
+  graph::RefTensor freed(ValueId id) {
+    graph::Value& value = graph().values[static_cast<size_t>(id)];
+    graph::RefTensor elements = graph::RefTensor::from_bytes(value.type, *value.constant);
+    value.constant = nullptr;
+    return elements;
+  }
+
+  const graph::OpTable& ops_;
+  const TrainOptions& options_;
+  TrainedModel out_;
+};
+
+}  // namespace
+
+bool is_one_of(const std::string& name, const std::vector<std::string>& patterns) {
+  return std::ranges::any_of(patterns, [&](const std::string& p) { return fnmatch(p.c_str(), name.c_str(), 0) == 0; });
+}
+
+void claim(graph::Graph& graph, const std::string& name) {
+  const ValueId other = graph.find_value(name);
+  if (other == graph::kAbsent) return;
+  if (std::ranges::count(graph.inputs, other) != 0)
+    throw UserError("the model has an input '{}', which is the name of one of the step: rename it in the model", name);
+  graph.values[static_cast<size_t>(other)].name = graph::NameSet(graph).unique(name + ".model");
+}
+
+TrainedModel make_trained_model(const frontend::ImportResult& model, const graph::OpTable& ops,
+                                const TrainOptions& options) {
+  return ModelMaker(model, ops, options).run();
+}
+
+}  // namespace tw::train

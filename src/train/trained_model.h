@@ -1,0 +1,36 @@
+// A model that can be trained: what training functions (training_graph.h) have in common.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "frontend/onnx/imported.h"
+#include "graph/op.h"
+#include "graph/ref_tensor.h"
+#include "train/options.h"
+
+namespace tw::train {
+
+/// The model's graph with `labels` (but for kOutput) behind its inputs and `loss` f32[] behind its nodes; its outputs
+/// are the model's. Parameters that are trained, and means and variances of batch norms that follow the data, are no
+/// constants any more, and no inputs yet.
+struct TrainedModel {
+  graph::Graph graph;
+  std::vector<graph::ValueId> parameters;
+  std::vector<graph::RefTensor> initial;  // of each
+  std::vector<graph::ValueId> statistics;
+  std::vector<graph::RefTensor> initial_statistics;  // of each
+  graph::ValueId loss = graph::kAbsent;
+};
+
+/// Whether one of the patterns, with * for any characters, is the name.
+bool is_one_of(const std::string& name, const std::vector<std::string>& patterns);
+
+/// Throws UserError, naming the model's outputs or parameters, where the loss does not fit the output, no parameter is
+/// trained, or an input has a name that is taken.
+TrainedModel make_trained_model(const frontend::ImportResult& model, const graph::OpTable& ops,
+                                const TrainOptions& options);
+
+/// Takes `name` from the value that has it, so that one of the functions' own gets it. Throws UserError for an input.
+void claim(graph::Graph& graph, const std::string& name);
+
+}  // namespace tw::train

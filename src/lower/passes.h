@@ -27,6 +27,11 @@ loop::Program split_guards(const loop::Program& program, const LowerOptions& opt
 ///   -> if (i*64 + 63 < n) { for t in 64 threads { y[t] = x[t] } } else { .. }
 loop::Program part_masks(const loop::Program& program, const LowerOptions& options);
 
+/// Loops whose sums take a term where their variable is a computed index do that turn alone:
+///   for i in 8 { y[i] = y[i] + select(at == i, x, 0) }
+///   -> let i = at { if (0 <= i && i < 8) { y[i] = y[i] + x } }
+loop::Program single_turns(const loop::Program& program, const LowerOptions& options);
+
 /// Turns kVectorized loops into vector statements: the variable becomes ramp(0, 1, extent); guards become predicates;
 /// a reduction into an element that does not move with the variable becomes a reduction over lanes.
 loop::Program vectorize(const loop::Program& program, const LowerOptions& options);

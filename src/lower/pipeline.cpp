@@ -12,6 +12,7 @@ constexpr loop::VerifyRules kNoCalls{.no_elementary_calls = true};
 const LoopPass kPasses[] = {
     {"simplify", simplify, "no loop has extent 0 or 1, no if a known condition", false},
     {"split-guards", split_guards, "guards hold only in the tails of their loops", true},
+    {"single-turns", single_turns, "no loop looks for the turn of a computed index", true},
     {"part-masks", part_masks, "threads select only in turns in which a mask leaves something out", true},
     {"vectorize", vectorize, "vectors are explicit", false, kNoVectorLoops},
     {"unroll", unroll, "no unrolled loop remains", false, kNoUnrolledLoops},

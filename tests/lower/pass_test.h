@@ -9,10 +9,11 @@
 
 namespace tw::lower::test {
 
-/// A program with one kernel k(X: f32[8, 16], Y: f32[8, 16] written, S: f32[8] written) over 6 tiles t.
+/// A program with one kernel k(X: f32[8, 16], I: i64[8], Y: f32[8, 16] written, S: f32[8] written) over 6 tiles t.
 inline loop::Program kernel(const std::string& body) {
   const std::string head =
-      "program p kernel k(X: f32[8, 16] param, Y: f32[8, 16] param written, S: f32[8] param written) tiles t in 6 {\n";
+      "program p kernel k(X: f32[8, 16] param, I: i64[8] param, Y: f32[8, 16] param written, S: f32[8] param written) "
+      "tiles t in 6 {\n";
   loop::Program program = loop::parse_program(head + body + "\n}\n");
   loop::verify(program);
   return program;

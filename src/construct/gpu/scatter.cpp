@@ -1,0 +1,92 @@
+// Sums at computed indices, as the gradient of an embedding, on GPUs: a block has some lines in shared memory, a thread
+// some elements of each. All threads see the same indices, and add the terms of their lines in their order.
+#include "schedule/match/scatter.h"
+
+#include <algorithm>
+
+#include "construct/construct.h"
+#include "core/model_units.h"
+#include "schedule/match/stages.h"
+#include "support/math.h"
+#include "te/axes.h"
+
+namespace tw::construct {
+namespace {
+
+constexpr int64_t kMaxThreads = 256;                     // elements of a line at a time
+constexpr int64_t kTogether = 8;                         // indices that are read at a time
+constexpr int64_t kBlockBytes[] = {16384, 32768, 8192};  // of sums: several blocks on each unit
+constexpr double kIndexCycles = 8;
+
+struct Block {
+  int64_t lines = 1, threads = 1;
+};
+
+void schedule_blocks(const schedule::Scatter& match, const Block& block, schedule::Schedule& s) {
+  const te::Compute& sum = match.compute();
+  const std::vector<std::string> axes = te::axis_names(sum.axes);
+  const std::string& line = axes[match.line];
+  const std::vector<std::string> inside(axes.begin() + static_cast<std::ptrdiff_t>(match.line) + 1, axes.end());
+  for (const te::Compute& c : match.program.computes) {
+    if (c.name() != match.sum && c.name() != match.output) s.inline_stage(c.name());
+  }
+  const bool copies = match.output == match.sum;
+  const std::string sums = copies ? match.sum + ".acc" : match.sum;
+  if (copies) s.cache_write(match.sum);
+  std::vector<std::string> tiles(axes.begin(), axes.begin() + static_cast<std::ptrdiff_t>(match.line));
+  std::vector<std::string> order = tiles;
+  const auto split_line = [&](const std::string& stage) {
+    if (inside.size() > 1) s.fuse(stage, inside);
+    std::string element;
+    for (const std::string& axis : inside) element += (element.empty() ? "" : "$") + axis;
+    s.split(stage, element, {block.threads});
+    return element;
+  };
+  s.split(match.output, line, {block.lines});
+  const std::string element = split_line(match.output);
+  tiles.insert(tiles.end(), {line + ".0", element + ".0"});
+  s.reorder(match.output, {line + ".0", element + ".0", element + ".1", line + ".1"});
+  s.threads(match.output, element + ".1").parallel(match.output, tiles);
+  s.compute_at(sums, match.output, tiles.back(), loop::Scope::kStack);
+  split_line(sums);
+  order.insert(order.end(), {element + ".0", element + ".1"});
+  for (const te::Axis& r : sum.reduce_axes) order.push_back(r.name);
+  const te::Axis& last = sum.reduce_axes.back();
+  if (last.extent % kTogether == 0) {
+    s.split(sums, last.name, {kTogether}).unroll(sums, last.name + ".1");
+    order.back() += ".0";
+    order.push_back(last.name + ".1");
+  }
+  order.push_back(line);
+  s.reorder(sums, order);
+  s.threads(sums, element + ".1");
+}
+
+}  // namespace
+
+Result<Candidates> construct_gpu_scatter(const GroupTask& task, const TargetInfo& target) {
+  Construction base;
+  const Result<schedule::Scatter> match = schedule::match_scatter(base.schedule, task.program);
+  if (!match.ok()) return Reason{match.reason()};
+  const te::Compute& sum = match->compute();
+  const auto line = sum.axes.begin() + static_cast<std::ptrdiff_t>(match->line);
+  const int64_t elements = te::num_points({line + 1, sum.axes.end()}),
+                before = te::num_points({sum.axes.begin(), line});
+  if (elements < kWarpThreads) return declined("lines of {} have {} elements, fewer than a warp", match->sum, elements);
+  Candidates candidates;
+  for (const int64_t bytes : kBlockBytes) {
+    Block block;
+    block.threads = std::min(kMaxThreads, elements);
+    block.lines = std::clamp<int64_t>(bytes / (block.threads * sum.outputs[0].type.bytes()), 1, line->extent);
+    const int64_t blocks = before * ceil_div(line->extent, block.lines) * ceil_div(elements, block.threads);
+    candidates.push_back(base);
+    schedule_blocks(*match, block, candidates.back().schedule);
+    const double rounds = std::max(1.0, static_cast<double>(blocks) / std::max(1, target.compute_units));
+    candidates.back().predicted_ns =
+        rounds * static_cast<double>(te::num_points(sum.reduce_axes)) * kIndexCycles / kCyclesPerNs;
+    candidates.back().trace = {fmt::format("blocks of {} lines, {} threads", block.lines, block.threads)};
+  }
+  return best_distinct(std::move(candidates));
+}
+
+}  // namespace tw::construct

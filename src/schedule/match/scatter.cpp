@@ -1,0 +1,52 @@
+#include "schedule/match/scatter.h"
+
+#include <algorithm>
+
+#include "schedule/match/stages.h"
+#include "te/axes.h"
+
+namespace tw::schedule {
+namespace {
+
+// The axis that `condition` compares with an index of the axes before it and of what is summed; nothing where it is
+// another one.
+std::optional<size_t> line_of(const te::Compute& sum, const Expr& condition) {
+  if (condition.op() == Op::kAnd) {
+    const auto first = line_of(sum, condition.arg(0));
+    return first ? first : line_of(sum, condition.arg(1));
+  }
+  if (condition.op() != Op::kEq) return std::nullopt;
+  for (const size_t side : {0, 1}) {
+    const Expr &axis = condition.arg(side), &index = condition.arg(1 - side);
+    if (!axis.is_var()) continue;
+    const auto found = std::ranges::find(sum.axes, axis->name, &te::Axis::name);
+    if (found == sum.axes.end()) continue;
+    const auto moves = [&](const te::Axis& a) { return uses_var(index, a.name); };
+    if (std::none_of(found, sum.axes.end(), moves)) return static_cast<size_t>(found - sum.axes.begin());
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+Result<Scatter> match_scatter(Schedule& s, const te::Program& program) {
+  Scatter out;
+  out.program = inline_stages(s, program);
+  const Result<const te::Compute*> only = only_reduction(out.program);
+  if (!only.ok()) return Reason{only.reason()};
+  const te::Compute& sum = **only;
+  out.sum = sum.name();
+  const bool selects = sum.outputs.size() == 1 && sum.combiner.kind == te::CombinerKind::kSum &&
+                       sum.body[0].op() == Op::kSelect && sum.body[0].arg(2).op() == Op::kFloatImm &&
+                       sum.body[0].arg(2)->number == 0;
+  const std::optional<size_t> line = selects ? line_of(sum, sum.body[0].arg(0)) : std::nullopt;
+  if (!line) return declined("{} sums nothing at computed indices", out.sum);
+  out.line = *line;
+  if (has_empty_axis(sum)) return declined("{} has an axis of extent 0", out.sum);
+  const Result<std::string> output = epilogue_output(out.program, sum);
+  if (!output.ok()) return Reason{output.reason()};
+  out.output = *output;
+  return out;
+}
+
+}  // namespace tw::schedule

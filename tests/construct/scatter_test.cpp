@@ -1,0 +1,72 @@
+// Sums at computed indices: every candidate computes what the te program says, with indices that come twice, that count
+// from the end and that no term has; lines that fill no vector and no block.
+#include <gtest/gtest.h>
+
+#include "tests/construct/construct_check.h"
+
+namespace tw::construct {
+namespace {
+
+struct Case {
+  Shape before = {};
+  int64_t terms = 1, lines = 1;
+  Shape line = {};
+  bool follows = false;
+};
+
+// y[a.., v, b..] = sum over j of x[a.., j, b..] where indices[j] = v.
+te::Program scatter(const Case& in) {
+  te::Builder b;
+  Shape shape = in.before, sums = in.before;
+  shape.push_back(in.terms), sums.push_back(in.lines);
+  shape.insert(shape.end(), in.line.begin(), in.line.end());
+  sums.insert(sums.end(), in.line.begin(), in.line.end());
+  const te::Tensor x = b.placeholder("x", DataType::f32(), shape);
+  const te::Tensor indices = b.placeholder("indices", DataType::i64(), {in.terms});
+  const size_t line = in.before.size();
+  const te::Tensor at = b.compute("at", {in.terms}, [&](const auto& i) {
+    const Expr n = int_imm(in.lines);
+    return min(max(select(indices(i) < int_imm(0), indices(i) + n, indices(i)), int_imm(0)), n - int_imm(1));
+  });
+  const te::Tensor y = b.reduce("y", sums, {in.terms}, te::CombinerKind::kSum, [&](const auto& i, const auto& r) {
+    std::vector<Expr> from = i;
+    from[line] = r[0];
+    return select(at(r) == i[line], x(from), float_imm(0, DataType::f32()));
+  });
+  if (!in.follows) return merged(b.finish("scatter", {y}));
+  const te::Tensor w = b.placeholder("w", DataType::f32(), sums);
+  return merged(b.finish(
+      "scatter", {b.compute("z", sums, [&](const auto& i) { return w(i) - y(i) * float_imm(.5, DataType::f32()); })}));
+}
+
+TEST(Scatter, SumsGoToTheirLines) {
+  for (const Case& in : {Case{{}, 16, 7, {33}}, Case{{}, 9, 40, {64}}, Case{{}, 5, 3, {4, 35}}, Case{{2}, 8, 5, {32}},
+                         Case{{}, 24, 11, {300}}, Case{{}, 1, 2, {48}}, Case{{}, 16, 9, {40}, true}}) {
+    const te::Program program = scatter(in);
+    SCOPED_TRACE(te::to_string(program));
+    for (const char* target : {"cpu:x86-64-v3", "cpu:x86-64-v4", "cuda:sm_80", "cuda:sm_90a"})
+      check({program, {}}, target, "scatter", 1e-5);
+    for (const char* target : {"cpu:x86-64-v4", "cuda:sm_90a"})
+      check({program, {}}, target, "scatter", 1e-5, Values::kSpecial);
+  }
+}
+
+TEST(Scatter, LinesOfOneElement) {
+  const te::Program program = scatter({{}, 20, 50, {}});
+  check({program, {}}, "cpu:x86-64-v3", "scatter", 1e-5);
+  check({program, {}}, "cuda:sm_90a", "point", 1e-5);
+}
+
+TEST(Scatter, OtherConditionsAreNone) {
+  te::Builder b;
+  const te::Tensor x = b.placeholder("x", DataType::f32(), {6, 8});
+  const te::Tensor y = b.reduce("y", {6, 8}, {6}, te::CombinerKind::kSum, [&](const auto& i, const auto& r) {
+    return select(r[0] <= i[0], x({r[0], i[1]}), float_imm(0, DataType::f32()));
+  });
+  schedule::Schedule s;
+  EXPECT_FALSE(
+      construct_scatter({merged(b.finish("running", {y})), {}}, targets::find_target("cpu:x86-64-v3").info).ok());
+}
+
+}  // namespace
+}  // namespace tw::construct

@@ -280,9 +280,10 @@ TwStatus* function_info(const TwModel* model, int32_t function, TwFunctionInfo* 
     require(model != nullptr, "model is null");
     const tw::format::Function& row = model->model->function(function);
     const tw::format::Entry& first = model->model->entries_of(row).front();
-    write_info(info,
-               TwFunctionInfo{0, row.name.c_str(), static_cast<int32_t>(row.first), static_cast<int32_t>(row.count),
-                              static_cast<int32_t>(first.inputs.size()), static_cast<int32_t>(first.outputs.size())});
+    const bool changes = model->model->changes_state(static_cast<int>(row.first));
+    write_info(info, TwFunctionInfo{0, row.name.c_str(), static_cast<int32_t>(row.first),
+                                    static_cast<int32_t>(row.count), static_cast<int32_t>(first.inputs.size()),
+                                    static_cast<int32_t>(first.outputs.size()), changes ? 1 : 0});
   });
 }
 

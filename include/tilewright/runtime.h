@@ -91,6 +91,7 @@ typedef struct TwFunctionInfo {
   int32_t entry_count;
   int32_t input_count;
   int32_t output_count;
+  int32_t changes_state; /* nonzero: a run leaves another state than it finds; others may run at the same time */
 } TwFunctionInfo;
 
 /* A buffer of one entry: a region that steps read and write. */

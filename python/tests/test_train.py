@@ -5,6 +5,7 @@ from typing import Any
 
 import models
 import numpy as np
+import onnx
 import pytest
 import tilewright as tw
 
@@ -68,6 +69,18 @@ def test_trained_weights_in_the_model(in_folder: Any) -> None:
     assert document["replaced"] == ["b", "w"] and document["ignored"] == ["b.v", "w.v"]
     y, _ = trainer.evaluate(X, labels=LABELS)
     np.testing.assert_allclose(tw.compile("trained.onnx")(X), y, rtol=1e-5, atol=1e-5)
+
+
+def test_external_data_is_in_the_new_file(in_folder: Any) -> None:
+    onnx.save(models.linear(), "far.onnx", save_as_external_data=True, location="far.data", size_threshold=0)
+    trainer = tw.Trainer("far.onnx", loss="mse", optimizer="sgd", train="w")
+    trainer.step(X, labels=LABELS, lr=0.1)
+    document = trainer.export_weights("near.onnx")
+    assert (document["replaced"], document["kept"]) == (["w"], 1)
+    (in_folder / "far.data").unlink()
+    trained = {tensor.name: onnx.numpy_helper.to_array(tensor) for tensor in onnx.load("near.onnx").graph.initializer}
+    np.testing.assert_array_equal(trained["w"], trainer.state.get("w"))
+    np.testing.assert_array_equal(trained["b"], np.array([0.5, -0.25], np.float32))
 
 
 def test_only_some_parameters(in_folder: Any) -> None:

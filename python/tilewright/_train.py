@@ -86,7 +86,7 @@ class Trainer:
             self._source = model
             content = self._compile(model, _words(named, shapes, dims), progress)
         loaded = load(content, device, threads, level)
-        if set(loaded.functions) < {"step", "grads", "eval"}:
+        if not {"step", "grads", "eval"} <= set(loaded.functions):
             raise UsageError("the artefact trains nothing: make one with `tilewright train`, or give the ONNX model")
         self._functions = loaded.functions
         #: The parameters' names, those of the ONNX model.

@@ -82,9 +82,12 @@ graph::Graph with_its_states_last(const graph::Graph& graph, std::span<const Sta
   std::vector<StatePair> changed;
   graph::Graph out = graph;
   for (const StatePair& pair : states) {
+    const bool changes = has(graph, graph.outputs, pair.output);
+    TW_CHECK(!changes || has(graph, graph.inputs, pair.input), "a function changes '{}', which it does not have",
+             pair.input);
     if (!has(graph, graph.inputs, pair.input)) continue;
     move_last(out.inputs, find(graph, graph.inputs, pair.input, "input"));
-    if (has(graph, graph.outputs, pair.output)) changed.push_back(pair);
+    if (changes) changed.push_back(pair);
   }
   return with_states_last(out, changed, dtype);
 }

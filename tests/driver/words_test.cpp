@@ -70,8 +70,8 @@ void check_at_every_level(const Graph& source, Precision precision = Precision::
   for (const std::string& level : word_levels()) {
     SCOPED_TRACE(level);
     if (!runs_here(level)) continue;
-    EXPECT_TRUE(artefact::verify_artefact(artefact, nullptr, inputs, {}, level).ok());
-    EXPECT_TRUE(artefact::verify_artefact(artefact, &source, inputs, {}, level).ok());
+    EXPECT_TRUE(artefact::verify_artefact(artefact, nullptr, inputs, {}, {level}).ok());
+    EXPECT_TRUE(artefact::verify_artefact(artefact, &source, inputs, {}, {level}).ok());
     ++ran;
   }
   EXPECT_GE(ran, 1);

@@ -38,6 +38,8 @@ TEST_F(Functions, AreDescribed) {
   EXPECT_EQ(info(1).entry_count, 1);
   EXPECT_EQ(info(1).input_count, 0);
   EXPECT_EQ(info(1).output_count, 1);
+  EXPECT_NE(info(0).changes_state, 0);
+  EXPECT_EQ(info(1).changes_state, 0);
   EXPECT_EQ(api().input_count(model_.get()), 1) << "of the first";
   int32_t found = -1;
   EXPECT_OK(api().find_function(model_.get(), "look", &found));

@@ -126,6 +126,8 @@ std::vector<std::string> Session::functions() const {
   return names;
 }
 
+bool Session::changes_states() const { return function_info(model_.get(), function_).changes_state != 0; }
+
 std::vector<int> Session::own_entries() const {
   const TwFunctionInfo info = function_info(model_.get(), function_);
   std::vector<int> entries(static_cast<size_t>(info.entry_count));

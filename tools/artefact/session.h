@@ -77,6 +77,8 @@ class Session {
   /// What the artefact keeps, under the names of its inputs, and with the values that it begins with.
   std::vector<NamedType> states() const;
   std::vector<Array> initial_states() const;
+  /// Whether a run leaves other values than it finds.
+  bool changes_states() const;
   /// As the last run left it.
   std::vector<Array> kept_states() const { return get_states(state_.get()); }
   int threads() const;

@@ -66,11 +66,13 @@ int run(const GlobalOptions& global, const VerbOptions& options) {
   const LoadedModel model = load_model(global, options);
   artefact::Session session =
       open_session(global, model, {options.threads, false, options.level, options.inputs.function});
-  const std::vector<artefact::Array> outputs = session.run(gather_inputs(options.inputs, session));
+  std::vector<artefact::Array> outputs = session.run(gather_inputs(options.inputs, session));
+  if (!session.changes_states()) outputs.resize(outputs.size() - session.states().size());
   if (global.verbose > 0) say(global, "code for " + session.target());
   const std::string entry = bound_entry_text(session);
   if (!entry.empty()) say(global, entry);
-  const std::vector<artefact::NamedType> names = session.outputs(session.bound_entry());
+  std::vector<artefact::NamedType> names = session.outputs(session.bound_entry());
+  names.resize(outputs.size());
   store_outputs(options, names, outputs);
   nlohmann::ordered_json list = nlohmann::ordered_json::array();
   for (size_t i = 0; i < outputs.size(); ++i) {

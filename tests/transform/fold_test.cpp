@@ -351,9 +351,10 @@ TEST(SinkTransposes, StaysWhereNothingIsGained) {
   const char* others = R"(graph g {
   input x : f32[2, 3]
   input z : f32[3, 2]
+  input w : f32[2, 3]
   a : f32[3, 2] = transpose(x) {perm = [1, 0]} as a
   b : f32[3, 2] = add(a, z) as b
-  c : f32[3, 2] = transpose(x) {perm = [1, 0]} as c
+  c : f32[3, 2] = transpose(w) {perm = [1, 0]} as c
   d : f32[3, 2] = neg(c) as d
   y : f32[3, 2] = mul(d, c) as y
   output y, b
@@ -370,6 +371,18 @@ TEST(SinkTransposes, StaysWhereNothingIsGained) {
 })",
                           "sink-transposes");
   EXPECT_EQ(ops_of(n), "transpose batch_norm");
+}
+
+TEST(SinkTransposes, WhatBecomesEqualOnTheWayIsOne) {
+  const Graph g = checked(R"(graph g {
+  input x : f32[2, 3]
+  t : f32[3, 2] = transpose(x) {perm = [1, 0]} as t
+  a : f16[3, 2] = cast(t) {to = "f16"} as a
+  b : f16[2, 3] = cast(x) {to = "f16"} as b
+  output a, b
+})",
+                          "sink-transposes");
+  EXPECT_EQ(count_nodes(g, "cast"), 1);
 }
 
 }  // namespace

@@ -90,7 +90,8 @@ TEST(State, ChangesInItsPlacePointByPoint) {
 TEST(State, SeveralChangeInTheirPlacesTogether) {
   const Model optimizer = [](ModelBuilder& model) {
     for (const char* name : {"x", "p", "m", "v"}) model.input(name, {int64_t{5}, int64_t{33}});
-    model.floats("half", {}, {.5}).floats("one", {}, {1});
+    model.floats("half", {}, {.5});
+    model.floats("one", {}, {1});
     model.node("Mul", {"m", "half"}, {"less_m"});
     model.node("Add", {"less_m", "x"}, {"m.next"});
     model.node("Mul", {"v", "half"}, {"less_v"});

@@ -68,7 +68,7 @@ TEST(Pipeline, StopsAfterThePassThatIsAsked) {
   RunOptions options;
   options.stop_after = "vectorize";
   EXPECT_EQ(dumped(options, kernel("S[t] = 0:f32")),
-            (Names{"schedule", "simplify", "split-guards", "part-masks", "vectorize"}));
+            (Names{"schedule", "simplify", "split-guards", "single-turns", "part-masks", "vectorize"}));
 }
 
 TEST(Pipeline, BrokenRulesNameThePass) {

@@ -98,14 +98,14 @@ TEST(TrainingFunctions, GradientsThatAreEqualOrZeroAreOutputsAllTheSame) {
 // A map that is added between convolutions has their order: all functions read what the step chose.
 TEST(TrainingFunctions, StatesAreStoredAsTheStepLikesThem) {
   const char* const text = R"(graph conv {
-  input x : f32[2, 8, 12, 12]
-  input w : f32[16, 8, 3, 3]
-  input u : f32[8, 16, 1, 1]
-  input m : f32[2, 16, 12, 12]
-  a : f32[2, 16, 12, 12] = conv(x, w) {dilations = [1, 1], groups = 1, pads = [1, 1, 1, 1], strides = [1, 1]}
-  b : f32[2, 16, 12, 12] = add(a, m)
-  h : f32[2, 16, 12, 12] = relu(b)
-  y : f32[2, 8, 12, 12] = conv(h, u) {dilations = [1, 1], groups = 1, pads = [0, 0, 0, 0], strides = [1, 1]}
+  input x : f32[2, 32, 14, 14]
+  input w : f32[32, 32, 3, 3]
+  input u : f32[32, 32, 3, 3]
+  input m : f32[2, 32, 14, 14]
+  a : f32[2, 32, 14, 14] = conv(x, w) {dilations = [1, 1], groups = 1, pads = [1, 1, 1, 1], strides = [1, 1]}
+  b : f32[2, 32, 14, 14] = add(a, m)
+  h : f32[2, 32, 14, 14] = relu(b)
+  y : f32[2, 32, 14, 14] = conv(h, u) {dilations = [1, 1], groups = 1, pads = [1, 1, 1, 1], strides = [1, 1]}
   output y
 })";
   TrainOptions options{Loss::kMeanSquared, {.method = Method::kSgd}};
@@ -114,8 +114,8 @@ TEST(TrainingFunctions, StatesAreStoredAsTheStepLikesThem) {
   const format::Artefact made = format::Artefact::parse(trainer.artefact());
   const bool is_turned = std::ranges::any_of(made.manifest().states, [](const auto& s) { return !s.order.empty(); });
   EXPECT_TRUE(is_turned) << "all states are rows: this test says nothing";
-  const std::vector<RefTensor> batch = {floats({2, 8, 12, 12}, numbers(2304, 1)),
-                                        floats({2, 8, 12, 12}, numbers(2304, 2))};
+  const std::vector<RefTensor> batch = {floats({2, 32, 14, 14}, numbers(12544, 1)),
+                                        floats({2, 32, 14, 14}, numbers(12544, 2))};
   for (int t = 0; t < 2; ++t) trainer.step(with_rate(batch, 0.01));
   const auto grads = trainer.run("grads", batch), evaluated = trainer.run("eval", batch);
   const std::vector<double> before = trainer.state("w");

@@ -140,6 +140,19 @@ TEST(FuseOutputs, StatisticsLeaveBesideTheirRows) {
 }
 
 // What a norm reads, and others read later.
+// A row of sums at computed indices would compare each element with each index.
+TEST(FuseOutputs, SumsAtComputedIndicesKeepTheirLines) {
+  const Fused f = fused(R"(graph g {
+  input x : f32[24, 64]
+  input i : i64[24]
+  y : f32[40, 64] = scatter_sum(x, i) {axis = 0, extent = 40} as y
+  q : f32[40, 64] = mul(y, y) as q
+  s : f32[40, 1] = reduce_sum(q) {axes = [1], keepdims = 1} as s
+  output y, s
+})");
+  EXPECT_EQ(f.groups, "scatter_sum:y mul+reduce_sum:s");
+}
+
 TEST(FuseOutputs, RowsLeaveBesideTheirNorm) {
   EXPECT_EQ(fused(R"(graph g {
   input t : f32[8, 64]

@@ -54,8 +54,7 @@ const char* const kUpdate = R"(graph g {
   w.next : f32[4, 4] = tanh(d) as d2
   s : f32[4] = reduce_sum(m) {axes = [0], keepdims = 0} as s
   b.next : f32[4] = sub(b, s) as t
-  output w.next
-  output b.next
+  output w.next, b.next
 })";
 
 TEST(MixedPrecisionOfTraining, WhatAStateAddsUpIsF32) {

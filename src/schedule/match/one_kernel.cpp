@@ -4,6 +4,7 @@
 
 #include "schedule/match/column_sums.h"
 #include "schedule/match/contraction.h"
+#include "schedule/match/scatter.h"
 #include "schedule/match/stages.h"
 #include "te/reads.h"
 
@@ -35,6 +36,9 @@ Result<Beside> one_kernel(const te::Program& program) {
     if (stages.computes.size() == 1) return has_all_outputs(stages, stages.computes.front().name());
     return declined("{} is computed apart from {}", stages.computes.front().name(), stages.computes.back().name());
   }
+  // Rows of sums at computed indices would compare each element with each index again.
+  const auto scatter = std::ranges::find_if(stages.computes, sums_at_indices);
+  if (scatter != stages.computes.end()) return after(stages, *scatter);
   const te::Compute* sum = find_contraction(stages);
   const Result<Beside> behind = sum == nullptr ? Result<Beside>(declined("no contraction")) : after(stages, *sum);
   if (behind.ok()) return behind;

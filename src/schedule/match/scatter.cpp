@@ -27,7 +27,16 @@ std::optional<size_t> line_of(const te::Compute& sum, const Expr& condition) {
   return std::nullopt;
 }
 
+// The axis that terms choose; nothing where they are summed otherwise.
+std::optional<size_t> chosen_axis(const te::Compute& sum) {
+  const bool selects = sum.is_reduction() && sum.outputs.size() == 1 && sum.combiner.kind == te::CombinerKind::kSum &&
+                       sum.body[0].op() == Op::kSelect && is_zero(sum.body[0].arg(2));
+  return selects ? line_of(sum, sum.body[0].arg(0)) : std::nullopt;
+}
+
 }  // namespace
+
+bool sums_at_indices(const te::Compute& compute) { return chosen_axis(compute).has_value(); }
 
 Result<Scatter> match_scatter(Schedule& s, const te::Program& program) {
   Scatter out;
@@ -36,10 +45,7 @@ Result<Scatter> match_scatter(Schedule& s, const te::Program& program) {
   if (!only.ok()) return Reason{only.reason()};
   const te::Compute& sum = **only;
   out.sum = sum.name();
-  const bool selects = sum.outputs.size() == 1 && sum.combiner.kind == te::CombinerKind::kSum &&
-                       sum.body[0].op() == Op::kSelect && sum.body[0].arg(2).op() == Op::kFloatImm &&
-                       sum.body[0].arg(2)->number == 0;
-  const std::optional<size_t> line = selects ? line_of(sum, sum.body[0].arg(0)) : std::nullopt;
+  const std::optional<size_t> line = chosen_axis(sum);
   if (!line) return declined("{} sums nothing at computed indices", out.sum);
   out.line = *line;
   if (has_empty_axis(sum)) return declined("{} has an axis of extent 0", out.sum);

@@ -16,6 +16,9 @@ struct Scatter {
   const te::Compute& compute() const { return *program.find_compute(sum); }
 };
 
+/// Whether it is such a sum.
+bool sums_at_indices(const te::Compute& compute);
+
 /// The primitives that inline are appended to `s`.
 Result<Scatter> match_scatter(Schedule& s, const te::Program& program);
 

@@ -86,7 +86,7 @@ int export_weights(const GlobalOptions& global, const VerbOptions& options) {
 void add_export_weights(Application& application) {
   add_verb(application, {"export-weights",
                          "Example: tilewright export-weights model.onnx --state trained.safetensors -o trained.onnx\n\n"
-                         "Puts trained parameters back into the ONNX model: all else of it stays.",
+                         "Puts trained parameters back into the ONNX model. All else of it stays.",
                          "MODEL", "ONNX model that was trained", export_weights});
 }
 

@@ -102,12 +102,13 @@ int train_model(const GlobalOptions& global, const VerbOptions& options) {
 }  // namespace
 
 void add_train(Application& application) {
-  add_verb(application,
-           {"train",
-            "Example: tilewright train model.onnx --loss cross_entropy --optimizer adamw -o model.train.tw\n\nMakes a "
-            "training step of a model: its passes, loss and optimizer. A run of the artefact is a step. Parameters are "
-            "states that it keeps on its device; so are the optimizer's moments.",
-            "MODEL", "ONNX model", train_model});
+  add_verb(
+      application,
+      {"train",
+       "Example: tilewright train model.onnx --loss cross_entropy --optimizer adamw -o model.train.tw\n\nMakes what "
+       "trains a model: its steps, gradients and evaluation. A step is both passes, loss and optimizer in one. "
+       "Parameters are states that the artefact keeps on its device; so are the optimizer's moments.",
+       "MODEL", "ONNX model", train_model});
 }
 
 }  // namespace tw::cli

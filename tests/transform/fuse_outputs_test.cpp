@@ -148,9 +148,10 @@ TEST(FuseOutputs, SumsAtComputedIndicesKeepTheirLines) {
   y : f32[40, 64] = scatter_sum(x, i) {axis = 0, extent = 40} as y
   q : f32[40, 64] = mul(y, y) as q
   s : f32[40, 1] = reduce_sum(q) {axes = [1], keepdims = 1} as s
-  output y, s
+  t : f32[40, 64] = tanh(y) as t
+  output y, s, t
 })");
-  EXPECT_EQ(f.groups, "scatter_sum:y mul+reduce_sum:s");
+  EXPECT_EQ(f.groups, "scatter_sum:y mul+reduce_sum:s tanh:t");
 }
 
 TEST(FuseOutputs, RowsLeaveBesideTheirNorm) {

@@ -36,9 +36,10 @@ Result<Beside> one_kernel(const te::Program& program) {
     if (stages.computes.size() == 1) return has_all_outputs(stages, stages.computes.front().name());
     return declined("{} is computed apart from {}", stages.computes.front().name(), stages.computes.back().name());
   }
-  // Rows of sums at computed indices would compare each element with each index again.
+  // Rows of sums at computed indices would compare each element with each index again. Points beside them would be
+  // apart from others that they share more with, as an optimizer's moments: they read a line in order.
   const auto scatter = std::ranges::find_if(stages.computes, sums_at_indices);
-  if (scatter != stages.computes.end()) return after(stages, *scatter);
+  if (scatter != stages.computes.end()) return declined("{} sums at computed indices", scatter->name());
   const te::Compute* sum = find_contraction(stages);
   const Result<Beside> behind = sum == nullptr ? Result<Beside>(declined("no contraction")) : after(stages, *sum);
   if (behind.ok()) return behind;

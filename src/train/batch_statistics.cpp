@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "support/error.h"
+#include "support/join.h"
 
 namespace tw::train {
 namespace {
@@ -75,6 +76,31 @@ class Rewriter {
 };
 
 }  // namespace
+
+void part_statistics(graph::Graph& graph) {
+  const auto is_copy = [&](ValueId id) {
+    const int producer = graph.producer(id);
+    return producer >= 0 && graph.nodes[static_cast<size_t>(producer)].op == "identity";
+  };
+  for (size_t n = 0; n < graph.nodes.size(); ++n) {
+    if (graph.nodes[n].op != "batch_norm") continue;
+    for (const size_t slot : {3, 4}) {
+      ValueId id = graph.nodes[n].inputs.at(slot);
+      while (is_copy(id)) id = graph.nodes[static_cast<size_t>(graph.producer(id))].inputs[0];
+      // The same layer twice has one statistic; what is read as something else, too, is no statistic.
+      const auto is_other = [&](const Node& node) {
+        const auto at = static_cast<size_t>(index_of(node.inputs, id));
+        return at < node.inputs.size() && (node.op != "batch_norm" || at != slot);
+      };
+      const bool is_shared = id != graph.nodes[n].inputs[slot] || std::ranges::any_of(graph.nodes, is_other);
+      if (!graph.value(id).is_constant() || !is_shared) continue;
+      graph::Value own = graph.value(id);
+      own.name = graph::NameSet(graph).unique(graph.nodes[n].name + (slot == 3 ? ".mean" : ".variance"));
+      graph.values.push_back(std::move(own));
+      graph.nodes[n].inputs[slot] = static_cast<ValueId>(graph.values.size()) - 1;
+    }
+  }
+}
 
 std::vector<ValueId> running_statistics(const graph::Graph& graph) {
   std::vector<ValueId> all;

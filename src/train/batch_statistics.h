@@ -6,6 +6,10 @@
 
 namespace tw::train {
 
+/// Exporters make one of equal tensors, so that of a fresh norm its scale and its variance, all ones, are one: means
+/// and variances that others read, too, become constants of their own.
+void part_statistics(graph::Graph& graph);
+
 /// Means and variances that batch norms of `graph` were given as constants: they follow data, not gradients. Each once.
 std::vector<graph::ValueId> running_statistics(const graph::Graph& graph);
 

@@ -47,6 +47,7 @@ class ModelMaker {
 
   void find_parameters(const std::set<std::string>& weights) {
     std::vector<std::string> known;
+    part_statistics(graph());
     const std::vector<ValueId> measured = running_statistics(graph());
     if (options_.statistics == Statistics::kOfBatch) out_.statistics = measured;
     for (ValueId id = 0; id < std::ssize(graph().values); ++id) {

@@ -196,6 +196,24 @@ TEST(BatchStatistics, ThatNodesShare) {
   }
 }
 
+// As an exporter writes a fresh layer, whose scale and variance are equal.
+TEST(BatchStatistics, ThatAreParametersToo) {
+  const char* const fresh = R"(graph fresh {
+  input x : f32[4, 2]
+  const ones : f32[2] = [1.0, 1.0]
+  const zeros : f32[2] = [0.0, 0.0]
+  a : f32[4, 2] = batch_norm(x, ones, zeros, zeros, ones) {epsilon = 0.001} as norm
+  y : f32[4, 2] = neg(a)
+  output y
+})";
+  ReferenceSteps steps(model_of(fresh, {"ones", "zeros"}), options());
+  const std::vector<double> x = numbers(8, 1);
+  steps.run({floats({4, 2}, x), floats({4, 2}, numbers(8, 3)), floats({}, {0.1})});
+  EXPECT_NEAR(steps.state("norm.mean")[0], (x[0] + x[2] + x[4] + x[6]) / 4 * 0.1, 1e-7);
+  EXPECT_NE(steps.state("zeros"), (std::vector<double>{0, 0})) << "the bias learns";
+  EXPECT_NE(steps.state("norm.variance"), steps.state("ones"));
+}
+
 TEST(BatchStatistics, OfOneElementAreRefused) {
   const char* const small = R"(graph small {
   input x : f32[1, 3]

@@ -92,7 +92,8 @@ bool GraphBuilder::can_fold(const graph::OpCall& call, const std::vector<TensorT
   int64_t work = 0;
   for (size_t k = 0; k < call.inputs.size(); ++k) {
     if (!call.present[k]) continue;
-    if (!is_constant(call.node.inputs[k]) || call.inputs[k].elements() > kMaxFoldInputElements) return false;
+    if (!is_constant(call.node.inputs[k]) || kept_.contains(call.node.inputs[k])) return false;
+    if (call.inputs[k].elements() > kMaxFoldInputElements) return false;
     work += call.inputs[k].elements();
   }
   for (const TensorType& type : types) {

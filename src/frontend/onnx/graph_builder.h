@@ -1,6 +1,7 @@
 // Builds a graph::Graph under ONNX's value names, inferring types and evaluating at import what is already known.
 #pragma once
 #include <map>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -38,6 +39,8 @@ class GraphBuilder {
   const graph::OpTable& ops() const { return ops_; }
   const std::string& value_name(graph::ValueId id) const { return graph_.value(id).name; }
 
+  /// Nothing is folded of the constant `id`: it may become something else.
+  void keep(graph::ValueId id) { kept_.insert(id); }
   /// Gives the value `name` (or `name` with a suffix where it is taken).
   void rename(graph::ValueId id, const std::string& name);
   /// Gives the value exactly `name`; another value of that name gets a suffix.
@@ -65,7 +68,8 @@ class GraphBuilder {
   graph::Graph graph_;
   std::unordered_map<std::string, int> taken_;  // name -> next suffix to try
   std::vector<int> producers_;                  // node of each value, -1 for inputs and constants
-  int64_t fold_work_ = 0;                       // elements, see kMaxFoldWork
+  std::set<graph::ValueId> kept_;
+  int64_t fold_work_ = 0;  // elements, see kMaxFoldWork
   std::vector<graph::ValueId> looked_at_;
   std::map<graph::ValueId, std::vector<graph::ValueId>> folded_from_;  // a result's operands
 };

@@ -158,8 +158,11 @@ void Importer::add_initializers(const onnx::GraphProto& graph, const Names& need
     if (needed.count(tensor.name()) == 0) continue;
     check_limits(options_.watch.get(), "reading initializers");
     TensorData data = initial_value(tensor, scope);
-    const ValueId id = builder_.add_constant(scope.prefix + tensor.name(), data.type, std::move(data.bytes));
+    const TensorType type = data.type;
+    const ValueId id = builder_.add_constant(scope.prefix + tensor.name(), type, std::move(data.bytes));
     define(scope, tensor.name(), {id});
+    const bool may_change = type.type == DataType::f32() && type.elements() > 1;
+    if (options_.purpose == Purpose::kTraining && may_change) builder_.keep(id);
     if (&graph == &model_.graph()) initializers_[tensor.name()] = id;
   }
   for (const auto& tensor : graph.sparse_initializer()) {

@@ -40,7 +40,7 @@ using Weights = std::map<std::string, Weight, std::less<>>;
 enum class Purpose : uint8_t {
   kInference,  // a Dropout is nothing
   kTraining,   // it is an operator `dropout`, for which the step has a seed; one whose training_mode is false is
-              // nothing. Initializers of f32 with several elements may change: nothing is computed of them here
+               // nothing. Initializers of f32 with several elements may change: nothing is computed of them here
 };
 
 struct ImportOptions {

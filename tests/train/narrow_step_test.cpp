@@ -9,19 +9,7 @@
 namespace tw::train {
 namespace {
 
-const char* const kNetwork = R"(graph network {
-  input x : f32[4, 3]
-  const w : f32[3, 4] = [0.5, -0.25, 1.0, 0.75, -0.5, 0.125, -1.0, 0.5, 0.25, 0.5, -0.75, 1.0]
-  const c : f32[4] = [0.1, 0.2, 0.3, -0.1]
-  const u : f32[4, 3] = [0.5, -0.25, 0.5, 0.75, -0.5, 0.125, -1.0, 0.5, 0.25, 0.5, -0.75, 1.0]
-  a : f32[4, 4] = matmul(x, w)
-  b : f32[4, 4] = add(a, c)
-  h : f32[4, 4] = relu(b)
-  y : f32[4, 3] = matmul(h, u)
-  output y
-})";
-
-frontend::ImportResult network() { return model_of(kNetwork, {"w", "c", "u"}); }
+frontend::ImportResult network() { return model_of(kClassifier, {"w", "c", "u"}); }
 
 TrainOptions options_for(DataType dtype, Optimizer optimizer) {
   TrainOptions options;

@@ -8,7 +8,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "tests/runtime/api_harness.h"
+#include "tests/train/api_training.h"
 #include "tests/train/trainer.h"
 
 namespace tw::train {
@@ -31,9 +31,7 @@ std::vector<uint8_t> make_artefact() {
 })";
   const Training training = make_training(with_constants(model_of(text, {"w", "u"})), ops::all_ops(),
                                           {Loss::kMeanSquared, {.method = Method::kAdamW, .weight_decay = 0.01}});
-  driver::CompileOptions options;
-  options.states = training.states;
-  return driver::artefact_bytes(driver::compile_functions(training.functions, options));
+  return artefact_of(training);
 }
 
 const std::vector<uint8_t>& artefact() {
@@ -42,13 +40,9 @@ const std::vector<uint8_t>& artefact() {
 }
 
 // One process's training: batches and rates depend on the number of the step alone.
-class Process {
+class Process : ApiTraining {
  public:
-  Process() : context_(test::make_context(model_.get(), test::options_with(0))), state_(nullptr, api().state_free) {
-    TwState* state = nullptr;
-    EXPECT_OK(api().context_state(context_.get(), &state));
-    state_.reset(state);
-  }
+  Process() : ApiTraining(artefact()) {}
 
   // The bits of the loss.
   uint32_t step(int t) {
@@ -65,15 +59,8 @@ class Process {
   test::Outcome load(const fs::path& path) { return api().state_load(state_.get(), path.c_str()); }
   // How many steps led to the state.
   int steps() {
-    for (int32_t s = 0; s < api().state_count(model_.get()); ++s) {
-      TwTensorInfo info{};
-      info.struct_size = sizeof(info);
-      EXPECT_OK(api().state_info(model_.get(), s, &info));
-      if (std::string(info.name) != "step") continue;
-      float count = -1;
-      const DLTensor to = tensor(&count, nullptr, 0);
-      EXPECT_OK(api().state_get(state_.get(), s, &to));
-      return static_cast<int>(count);
+    for (const auto& [name, own] : elements()) {
+      if (name == "step") return static_cast<int>(own.at(0));
     }
     return -1;
   }
@@ -83,13 +70,6 @@ class Process {
     const std::vector<double> all = numbers(count, seed);
     return {all.begin(), all.end()};
   }
-  static DLTensor tensor(float* data, const int64_t* shape, int32_t rank) {
-    return {data, {kDLCPU, 0}, rank, {kDLFloat, 32, 1}, const_cast<int64_t*>(shape), nullptr, 0};
-  }
-
-  const test::ModelPtr model_ = test::load(artefact());
-  test::ContextPtr context_;
-  std::unique_ptr<TwState, void (*)(TwState*)> state_;
 };
 
 class Resume : public ::testing::Test {

@@ -30,6 +30,19 @@ inline const char* const kLinear = R"(graph linear {
   output y
 })";
 
+// Scores of 3 classes for 4 samples of 3 features, by a hidden layer of 4.
+inline const char* const kClassifier = R"(graph classifier {
+  input x : f32[4, 3]
+  const w : f32[3, 4] = [0.5, -0.25, 1.0, 0.75, -0.5, 0.125, -1.0, 0.5, 0.25, 0.5, -0.75, 1.0]
+  const c : f32[4] = [0.1, 0.2, 0.3, -0.1]
+  const u : f32[4, 3] = [0.5, -0.25, 0.5, 0.75, -0.5, 0.125, -1.0, 0.5, 0.25, 0.5, -0.75, 1.0]
+  a : f32[4, 4] = matmul(x, w)
+  b : f32[4, 4] = add(a, c)
+  h : f32[4, 4] = relu(b)
+  y : f32[4, 3] = matmul(h, u)
+  output y
+})";
+
 inline frontend::ImportResult model_of(const std::string& text, std::set<std::string> weights) {
   frontend::ImportResult model;
   model.graph = testing::parse(text);
@@ -60,12 +73,17 @@ inline frontend::ImportResult with_constants(frontend::ImportResult model) {
   return model;
 }
 
+inline std::vector<uint8_t> artefact_of(const Training& training, driver::CompileOptions options = {}) {
+  options.states = training.states;
+  return driver::artefact_bytes(driver::compile_functions(training.functions, options));
+}
+
 class Trainer {
  public:
   Trainer(const frontend::ImportResult& model, const TrainOptions& options, DataType dtype = DataType::f32())
       : Trainer(make_training(model, ops::all_ops(), options), dtype) {}
   explicit Trainer(Training training, DataType dtype = DataType::f32())
-      : training_(std::move(training)), artefact_(compiled(training_, dtype)) {
+      : training_(std::move(training)), artefact_(artefact_of(training_, strict(dtype))) {
     for (const char* name : {"step", "grads", "eval"})
       sessions_.emplace(name, artefact::Session::load_memory(artefact_, {.function = name}));
     states_ = session("step").initial_states();
@@ -100,12 +118,11 @@ class Trainer {
   const std::vector<uint8_t>& artefact() const { return artefact_; }
 
  private:
-  static std::vector<uint8_t> compiled(const Training& training, DataType dtype) {
+  static driver::CompileOptions strict(DataType dtype) {
     driver::CompileOptions options;
-    options.states = training.states;
     options.precision = Precision::kStrict;
     options.dtype = dtype;
-    return driver::artefact_bytes(driver::compile_functions(training.functions, options));
+    return options;
   }
 
   Training training_;

@@ -119,18 +119,6 @@ TEST(TrainingStep, NamesThatAreTaken) {
   EXPECT_EQ(trainer.state("w.v_1").size(), 6U) << "the moment of w";
 }
 
-const char* const kClassifier = R"(graph classifier {
-  input x : f32[4, 3]
-  const w : f32[3, 4] = [0.5, -0.25, 1.0, 0.75, -0.5, 0.125, -1.0, 0.5, 0.25, 0.5, -0.75, 1.0]
-  const c : f32[4] = [0.1, 0.2, 0.3, -0.1]
-  const u : f32[4, 3] = [0.5, -0.25, 0.5, 0.75, -0.5, 0.125, -1.0, 0.5, 0.25, 0.5, -0.75, 1.0]
-  a : f32[4, 4] = matmul(x, w)
-  b : f32[4, 4] = add(a, c)
-  h : f32[4, 4] = relu(b)
-  y : f32[4, 3] = matmul(h, u)
-  output y
-})";
-
 TEST(TrainingStep, CrossEntropyFalls) {
   Trainer trainer(model_of(kClassifier, {"w", "c", "u"}), {Loss::kCrossEntropy, {.method = Method::kAdamW}});
   const RefTensor labels{.type = {DataType::i64(), {4}}, .floats = {}, .ints = {2, 0, 1, 0}};

@@ -1,5 +1,5 @@
 // A label that is no class ends a run with an error, and the states are those from before it.
-#include "tests/runtime/api_harness.h"
+#include "tests/train/api_training.h"
 #include "tests/train/reference_steps.h"
 #include "tests/train/trainer.h"
 
@@ -20,28 +20,22 @@ std::vector<uint8_t> classifier() {
   output y
 })";
   const Training training = make_training(model_of(text, {"w", "b"}), ops::all_ops(), {});
-  driver::CompileOptions options;
-  options.states = training.states;
-  return driver::artefact_bytes(driver::compile_functions(training.functions, options));
+  return artefact_of(training);
 }
 
-class Process {
+class Process : ApiTraining {
  public:
-  Process() : context_(test::make_context(model_.get(), test::options_with(0))), state_(nullptr, api().state_free) {
-    TwState* state = nullptr;
-    EXPECT_OK(api().context_state(context_.get(), &state));
-    state_.reset(state);
-  }
+  Process() : ApiTraining(classifier()) {}
 
   TwStatusCode step(std::vector<int64_t> labels) {
     const std::vector<double> all = numbers(kSamples * kFeatures, 1);
     std::vector<float> x(all.begin(), all.end());
     float rate = 0.1F, loss = 0;
     int64_t x_shape[] = {kSamples, kFeatures}, labels_shape[] = {kSamples};
-    const DLTensor inputs[] = {{x.data(), {kDLCPU, 0}, 2, {kDLFloat, 32, 1}, x_shape, nullptr, 0},
+    const DLTensor inputs[] = {tensor(x.data(), x_shape, 2),
                                {labels.data(), {kDLCPU, 0}, 1, {kDLInt, 64, 1}, labels_shape, nullptr, 0},
-                               {&rate, {kDLCPU, 0}, 0, {kDLFloat, 32, 1}, nullptr, nullptr, 0}};
-    const DLTensor output = {&loss, {kDLCPU, 0}, 0, {kDLFloat, 32, 1}, nullptr, nullptr, 0};
+                               tensor(&rate, nullptr, 0)};
+    const DLTensor output = tensor(&loss, nullptr, 0);
     const test::Outcome outcome = api().run_function(context_.get(), 0, inputs, 3, &output, 1);
     return outcome.code;
   }
@@ -49,26 +43,11 @@ class Process {
   // All states but the number of steps that were left out, one behind the other.
   std::vector<float> states() {
     std::vector<float> all;
-    for (int32_t s = 0; s < api().state_count(model_.get()); ++s) {
-      TwTensorInfo info{};
-      info.struct_size = sizeof(info);
-      EXPECT_OK(api().state_info(model_.get(), s, &info));
-      if (std::string(info.name) == "skipped_steps") continue;
-      int64_t count = 1;
-      for (int32_t d = 0; d < info.ndim; ++d) count *= info.shape[d];
-      std::vector<float> own(static_cast<size_t>(count));
-      const DLTensor to = {
-          own.data(), {kDLCPU, 0}, info.ndim, {kDLFloat, 32, 1}, const_cast<int64_t*>(info.shape), nullptr, 0};
-      EXPECT_OK(api().state_get(state_.get(), s, &to));
-      all.insert(all.end(), own.begin(), own.end());
+    for (const auto& [name, own] : elements()) {
+      if (name != "skipped_steps") all.insert(all.end(), own.begin(), own.end());
     }
     return all;
   }
-
- private:
-  const test::ModelPtr model_ = test::load(classifier());
-  test::ContextPtr context_;
-  std::unique_ptr<TwState, void (*)(TwState*)> state_;
 };
 
 TEST(WrongLabel, FailsTheRunAndChangesNoState) {

@@ -23,8 +23,8 @@ constexpr size_t kMaxBranch = 8;  // nodes between x and where the branches of x
 
 class Fuser {
  public:
-  Fuser(const Graph& graph, const TransformContext& context)
-      : graph_(graph), clusters_(graph, context.ops, context.target.kind) {}
+  Fuser(Graph graph, const TransformContext& context)
+      : graph_(std::move(graph)), clusters_(graph_, context.ops, context.target.kind) {}
 
   Graph run() {
     const auto count = static_cast<int>(graph_.nodes.size());
@@ -183,7 +183,7 @@ class Fuser {
                    name(r), read, kMaxBranch);
   }
 
-  const Graph& graph_;
+  const Graph graph_;
   Clusters clusters_;
 };
 
@@ -205,13 +205,39 @@ Graph align_inner_layouts(const Graph& graph) {
   return result;
 }
 
+// On GPUs, where tiles bring their operands in either order: each product that reads a value turned, or cut, reads it
+// through an index map of its own instead of a copy that several share.
+Graph with_own_index_maps(Graph graph, const TransformContext& context) {
+  if (context.target.kind != DeviceKind::kCuda) return graph;
+  const auto is_product = [&](int r) { return role_of(context.ops, graph.nodes[r]) == Role::kContraction; };
+  const std::vector<std::vector<int>> readers = graph.consumers();
+  graph::NameSet names(graph);
+  for (size_t n = 0, count = graph.nodes.size(); n < count; ++n) {
+    const Node map = graph.nodes[n];
+    if (role_of(context.ops, map) != Role::kIndexMap || is_layout_copy(map) || is_view(graph, map)) continue;
+    const ValueId read = map.outputs[0];
+    if (graph.is_output(read) || !std::ranges::all_of(readers[read], is_product)) continue;
+    for (size_t i = 1; i < readers[read].size(); ++i) {
+      const auto own = static_cast<ValueId>(graph.values.size());
+      graph.values.push_back(graph.value(read));
+      graph.values.back().name = names.unique(graph.value(read).name);
+      graph.nodes.push_back(map);
+      graph.nodes.back().outputs = {own};
+      std::ranges::replace(graph.nodes[readers[read][i]].inputs, read, own);
+    }
+  }
+  return graph;
+}
+
 }  // namespace
 
 Graph fuse(const Graph& graph, const TransformContext& context) {
-  const Graph sorted = graph::compact(graph);
-  Fuser fuser(sorted, context);
+  const Graph own = with_own_index_maps(graph, context);
+  Fuser fuser(graph::compact(own), context);
   Graph groups = fuser.run();
   if (context.log != nullptr) fuser.say_why(*context.log);
+  // Those that their readers did not take in.
+  if (own.nodes.size() > graph.nodes.size()) groups = eliminate_common_subexpressions(groups, context);
   return align_inner_layouts(groups);
 }
 

@@ -45,6 +45,29 @@ TEST(Order, KeysTransposedAsOneBatchAreTransposedOnce) {
             "reshape transpose");
 }
 
+std::string sum_of_parts(const std::string& pads, const std::string& sum) {
+  return canonical(fmt::format(R"(graph g {{
+  input x : f32[2, 3, 2]
+  input y : f32[2, 1, 2]
+  input z : f32[2, 2, 2]
+  p : f32[2, 6, 2] = pad(x) {{pads = [{}]}}
+  q : f32[2, 6, 2] = pad(y) {{pads = [0, 0, 0, 0, 5, 0]}}
+  r : f32[2, 6, 2] = pad(z) {{pads = [0, 4, 0, 0, 0, 0]}}
+  s : f32[2, 6, 2] = add(r, p)
+  t : f32[2, 6, 2] = {}
+  output t
+}})",
+                               pads, sum));
+}
+
+TEST(Order, ASumOfPaddedPartsJoinsThem) {
+  const std::string between = "0, 1, 0, 0, 2, 0";
+  EXPECT_EQ(sum_of_parts(between, "add(s, q)"), "concat");
+  EXPECT_EQ(sum_of_parts(between, "sub(s, q)"), "pad pad pad add sub");
+  EXPECT_EQ(sum_of_parts("0, 0, 0, 0, 3, 0", "add(s, q)"), "pad pad pad add add");  // overlap
+  EXPECT_EQ(sum_of_parts(between, "add(q, p)"), "pad pad add");                     // and nothing behind
+}
+
 TEST(Order, SoAreThoseOfOneSequence) {
   EXPECT_EQ(canonical(R"(graph g {
   input x : f32[1, 5, 12]

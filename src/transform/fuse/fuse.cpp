@@ -9,6 +9,7 @@
 // 2. What feeds these groups and nothing else: element-wise side branches, index maps of operands.
 // 3. The rest, from the last node backwards: each node takes in what only its group reads, where the rules allow.
 #include <algorithm>
+#include <map>
 #include <set>
 
 #include "transform/fuse/clusters.h"
@@ -187,6 +188,45 @@ class Fuser {
   Clusters clusters_;
 };
 
+// Whether node `n` reads its operands through index maps wherever it may: contractions and element-wise operators, and
+// transposes that only these read.
+bool reads_by_index(const Graph& graph, const graph::OpTable& ops, const std::vector<std::vector<int>>& readers,
+                    int n) {
+  const Node& node = graph.nodes[static_cast<size_t>(n)];
+  const Role role = role_of(ops, node);
+  if (role == Role::kContraction || role == Role::kElementwise) return true;
+  return node.op == "transpose" && !graph.is_output(node.outputs[0]) &&
+         std::ranges::all_of(readers[node.outputs[0]], [&](int r) { return reads_by_index(graph, ops, readers, r); });
+}
+
+// A slice that several nodes read is one of each, so that each reads the whole through it: what is read in parts by
+// both passes of a training is never copied.
+Graph with_own_slices(const Graph& graph, const graph::OpTable& ops) {
+  const std::vector<std::vector<int>> readers = graph.consumers();
+  Graph out = graph;
+  out.nodes.clear();
+  std::map<ValueId, const Node*> shared;  // slices by their results
+  for (size_t n = 0; n < graph.nodes.size(); ++n) {
+    Node node = graph.nodes[n];
+    std::set<ValueId> read(node.inputs.begin(), node.inputs.end());
+    for (const ValueId id : read) {
+      const auto slice = shared.find(id);
+      if (slice == shared.end() || readers[id].front() == static_cast<int>(n)) continue;
+      Node own = *slice->second;
+      own.outputs = {out.add_value(graph.value(id).name, graph.value(id).type)};
+      out.values[own.outputs[0]].layout = graph.value(id).layout;
+      std::ranges::replace(node.inputs, id, own.outputs[0]);
+      out.nodes.push_back(std::move(own));
+    }
+    const bool splits =
+        node.op == "slice" && readers[node.outputs[0]].size() > 1 && !graph.is_output(node.outputs[0]) &&
+        std::ranges::all_of(readers[node.outputs[0]], [&](int r) { return reads_by_index(graph, ops, readers, r); });
+    if (splits) shared[node.outputs[0]] = &graph.nodes[n];
+    out.nodes.push_back(std::move(node));
+  }
+  return out;
+}
+
 // Values inside a group have no storage of their own: they follow the group's output where shapes are equal, so that
 // loops over both are the same loops.
 Graph align_inner_layouts(const Graph& graph) {
@@ -208,7 +248,7 @@ Graph align_inner_layouts(const Graph& graph) {
 }  // namespace
 
 Graph fuse(const Graph& graph, const TransformContext& context) {
-  const Graph sorted = graph::compact(graph);
+  const Graph sorted = with_own_slices(graph::compact(graph), context.ops);
   Fuser fuser(sorted, context);
   Graph groups = fuser.run();
   if (context.log != nullptr) fuser.say_why(*context.log);

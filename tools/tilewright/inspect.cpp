@@ -30,14 +30,17 @@ std::set<std::string> needed_libraries(const format::Manifest& manifest) {
   return needed;
 }
 
-// "h: f32[1,16,8,8], becomes h.next, dims stored as [0,2,3,1]"
-std::string description(const format::TensorSpec& t, const std::vector<int64_t>& order) {
-  const std::string stored = order.empty() ? "" : fmt::format(", dims stored as {}", format::shape_text(order));
-  return fmt::format("{}: {}{}{}", t.name, format::name_of(t.dtype), format::shape_text(t.shape), stored);
+std::string as_stored(const std::vector<int64_t>& order) {
+  return order.empty() ? "" : fmt::format(", dims stored as {}", format::shape_text(order));
 }
 
+std::string description(const format::TensorSpec& t) {
+  return fmt::format("{}: {}{}", t.name, format::name_of(t.dtype), format::shape_text(t.shape));
+}
+
+// "h: f32[1,16,8,8], becomes h.next, dims stored as [0,2,3,1]"
 std::string description(const format::State& state) {
-  return fmt::format("{}, becomes {}", description(state.tensor, state.order), state.next);
+  return fmt::format("{}, becomes {}{}", description(state.tensor), state.next, as_stored(state.order));
 }
 
 int inspect_artefact(const GlobalOptions& global, const VerbOptions& options, const std::vector<uint8_t>& bytes) {
@@ -70,7 +73,7 @@ int inspect_artefact(const GlobalOptions& global, const VerbOptions& options, co
   for (const std::string& library : needed_libraries(m)) say(global, "  needs " + library);
   for (const format::State& s : m.states) {
     say(global, "  state  " + description(s));
-    for (const format::StatePart& p : s.parts) say(global, "    part " + description(p.tensor, p.order));
+    for (const format::StatePart& p : s.parts) say(global, "    part " + description(p.tensor) + as_stored(p.order));
   }
   for (const format::Entry& e : m.entries) {
     say(global, fmt::format("entry {} for {}: {}, {} of working memory", e.name, m.targets[e.target].arch,

@@ -1,60 +1,18 @@
 // Parameters that lie in one state: their products are one in both passes, and nobody sees it but by the time.
 #include "train/stacked.h"
 
-#include <fmt/format.h>
-
 #include "artefact/verify.h"
 #include "support/join.h"
+#include "tests/train/attention_text.h"
 #include "tests/train/trainer.h"
 
 namespace tw::train {
 namespace {
 
 constexpr int64_t kBatch = 2, kTokens = 6, kHidden = 32;
-const std::set<std::string> kWeights = {"e", "q", "k", "v", "o", "qb", "kb", "vb"};
-
-// Attention of 2 heads behind a layer, so that the gradients of what it reads are computed, too. Keys and values come
-// from `memory`, as they do from an encoder where that is not h. k is transposed in the model.
-std::string attention(const std::string& memory) {
-  std::string text = R"(graph attention {
-  input x : f32[2, 6, 32]
-  input z : f32[2, 6, 32]
-  input e : f32[32, 32]
-  input q : f32[32, 32]
-  input k : f32[32, 32]
-  input v : f32[32, 32]
-  input o : f32[32, 32]
-  input qb : f32[32]
-  input kb : f32[32]
-  input vb : f32[32]
-  h : f32[2, 6, 32] = matmul(x, e)
-  kw : f32[32, 32] = transpose(k) {perm = [1, 0]}
-)";
-  const auto heads = [&](const std::string& name, const std::string& x, const std::string& w, const char* turned) {
-    text += fmt::format(R"(
-  {0}m : f32[2, 6, 32] = matmul({1}, {2})
-  {0}a : f32[2, 6, 32] = add({0}m, {0}b)
-  {0}h : f32[2, 6, 2, 16] = reshape({0}a) {{shape = [2, 6, 2, 16]}}
-  {0}t : f32[2, 2, {3}] = transpose({0}h) {{perm = [0, 2, {4}]}}
-)",
-                        name, x, w, turned, *turned == '6' ? "1, 3" : "3, 1");
-  };
-  heads("q", "h", "q", "6, 16");
-  heads("k", memory, "kw", "16, 6");
-  heads("v", memory, "v", "6, 16");
-  return text + R"(
-  s : f32[2, 2, 6, 6] = matmul(qt, kt)
-  p : f32[2, 2, 6, 6] = softmax(s) {axis = 3}
-  c : f32[2, 2, 6, 16] = matmul(p, vt)
-  j : f32[2, 6, 2, 16] = transpose(c) {perm = [0, 2, 1, 3]}
-  l : f32[2, 6, 32] = reshape(j) {shape = [2, 6, 32]}
-  y : f32[2, 6, 32] = matmul(l, o)
-  output y
-})";
-}
 
 frontend::ImportResult model(const std::string& memory = "h") {
-  return with_constants(model_of(attention(memory), kWeights));
+  return with_constants(model_of(attention_text(memory), kAttentionWeights));
 }
 
 TrainOptions options_with(Products products, Method method = Method::kAdamW) {
@@ -91,7 +49,7 @@ TEST(StackedParameters, AreOneProductInEachPlace) {
   EXPECT_EQ(products_of(merged), 5 + 9);
   EXPECT_EQ(stacks_of(apart), Names{});
   EXPECT_EQ(stacks_of(merged), (Names{"q+k+v", "qb+kb+vb"}));
-  EXPECT_EQ(std::set<std::string>(merged.parameters.begin(), merged.parameters.end()), kWeights);
+  EXPECT_EQ(std::set<std::string>(merged.parameters.begin(), merged.parameters.end()), kAttentionWeights);
   const Names seen = seen_names(merged.states), before = seen_names(apart.states);
   EXPECT_EQ(std::set<std::string>(seen.begin(), seen.end()), std::set<std::string>(before.begin(), before.end()));
   // What the gradients of the parts are joined to is what both gradients read: nothing is padded or added.
@@ -148,7 +106,7 @@ TEST_P(SameTraining, LossesGradientsAndStates) {
   Trainer merged(model(GetParam()), options);
   options.products = Products::kApart;
   Trainer apart(model(GetParam()), options);
-  for (const std::string& name : kWeights)
+  for (const std::string& name : kAttentionWeights)
     EXPECT_EQ(merged.state(name), apart.state(name)) << name << " before the first step";
   for (int t = 0; t < 3; ++t) {
     const double loss = apart.step(batch_of(0.01));

@@ -58,7 +58,7 @@ class ModelMaker {
       if (options_.trained.empty() || is_one_of(value.name, options_.trained)) out_.parameters.push_back(id);
     }
     if (!out_.parameters.empty()) return;
-    if (known.empty()) throw UserError("the model has no parameters: no initializer of f32 with several elements");
+    if (known.empty()) throw UserError("the model has no parameters: no initializer of f32 that has dimensions");
     throw UserError("no parameter is trained: none is called {}; the model has {}", fmt::join(options_.trained, ", "),
                     fmt::join(known, ", "));
   }

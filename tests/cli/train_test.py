@@ -193,6 +193,20 @@ class ExportWeights(Case):
                 want = self.B[k] + sum(x[n * FEATURES + c] * self.w[c * CLASSES + k] for c in range(FEATURES))
                 self.assertTrue(math.isclose(got[n * CLASSES + k], want, rel_tol=1e-5, abs_tol=1e-5))
 
+    def test_parameters_that_were_written_once(self):
+        """torch writes equal parameters once, and the others as Identity."""
+        nodes = [ob.node("Identity", ["b"], ["c"], "Identity_0"), ob.node("MatMul", ["x", "w"], ["p"], "MatMul_0"),
+                 ob.node("Add", ["p", "b"], ["s"], "Add_0"), ob.node("Mul", ["s", "c"], ["y"], "Mul_0")]
+        self.write("once.onnx", ob.model(nodes, [ob.value_info("x", [SAMPLES, FEATURES])], [ob.value_info("y", [SAMPLES, CLASSES])],
+                                         [ob.tensor("w", [FEATURES, CLASSES], WEIGHTS), ob.tensor("b", [CLASSES], [1] * CLASSES)]))
+        document = json.loads(self.succeeds("train", "once.onnx", "--loss", "mse", "--optimizer", "sgd", "--json").stdout)
+        self.assertEqual(document["states"], ["w", "b", "c", "skipped_steps"])
+        self.write("s.safetensors", safetensors({"b": ([CLASSES], self.B)}))
+        self.succeeds("export-weights", "once.onnx", "--state", "s.safetensors", "-o", "new.onnx")
+        self.write("x.npy", npy([SAMPLES, FEATURES], [0] * SAMPLES * FEATURES))
+        self.succeeds("run", "new.onnx", "--input", "x=@x.npy", "--output", "y=@y.npy")
+        self.assertEqual(npy_floats((self.folder / "y.npy").read_bytes())[:CLASSES], self.B, "c stayed 1")
+
     def test_what_is_refused(self):
         def words(state="state.safetensors", output="new.onnx", model="linear.onnx"):
             return ["export-weights", model, "--state", state, "-o", output]

@@ -402,6 +402,8 @@ std::vector<ValueId> Importer::finish_outputs(const NameScope& scope) {
     const Binding* binding = scope.find(output.name());
     if (binding == nullptr) throw UserError("no node writes the model's output '{}'", output.name());
     ValueId id = binding->id;
+    if (builder_.sequence(id) != nullptr)
+      throw Unsupported("the model's output '{}' is a sequence; outputs are tensors", output.name());
     check_declared(output.name(), id);
     // An output is a value of its own: one that is also an input, or leaves twice, is copied.
     if (builder_.is_input(id) || std::ranges::find(outputs, id) != outputs.end())

@@ -31,6 +31,10 @@ class Train(Case):
         self.assertEqual((document["parameters"], document["elements"]), (2, FEATURES * CLASSES + CLASSES))
         self.assertEqual(document["states"], ["w", "w.m", "w.v", "b", "b.m", "b.v", "step", "skipped_steps"])
         described = json.loads(self.succeeds("inspect", "linear.train.tw", "--json").stdout)
+        working = {e["function"]: e["arena_bytes"] for e in described["manifest"]["entries"]}
+        states = 4 * (3 * (FEATURES * CLASSES + CLASSES) + 2)
+        self.assertEqual({name: document["memory"][name] for name in working}, working)
+        self.assertTrue(states <= document["memory"]["states"] < states + 256 * 8)
         entry = described["manifest"]["entries"][0]
         self.assertEqual([i["name"] for i in entry["inputs"]], ["x", "labels", "learning_rate"])
         self.assertEqual([o["name"] for o in entry["outputs"]], ["loss"])

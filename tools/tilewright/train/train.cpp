@@ -48,6 +48,31 @@ std::vector<std::string> function_names(const train::Training& training) {
   return names;
 }
 
+// Bytes on the device: of all states, and beside them of a run of each function, the largest of its entries, without
+// inputs and outputs.
+struct MemoryOfTraining {
+  int64_t states = 0;
+  std::vector<std::pair<std::string, int64_t>> functions;
+};
+
+MemoryOfTraining memory_of(const format::Manifest& manifest) {
+  MemoryOfTraining out{manifest.state_bytes(), {}};
+  for (const format::Entry& entry : manifest.entries) {
+    auto found = std::ranges::find(out.functions, entry.function, [](const auto& f) { return f.first; });
+    if (found == out.functions.end()) found = out.functions.insert(found, {entry.function, 0});
+    found->second = std::max(found->second, entry.arena_bytes);
+  }
+  return out;
+}
+
+std::string memory_text(const MemoryOfTraining& memory) {
+  const auto functions = mapped(memory.functions, [](const auto& f) {
+    return fmt::format("{} in {}", size_text(static_cast<double>(f.second)), f.first);
+  });
+  return fmt::format("memory: {} of states; beside them {}", size_text(static_cast<double>(memory.states)),
+                     fmt::join(functions, ", "));
+}
+
 void print_text(const GlobalOptions& global, const train::Training& training, const std::string& line) {
   say(global, line);
   const graph::Graph& step = training.functions.front().graph;
@@ -90,12 +115,16 @@ int train_model(const GlobalOptions& global, const VerbOptions& options) {
                                        {"optimizer", name_of(chosen.optimizer.method)}};
     document["states"] = mapped(training.states, [](const driver::StatePair& s) { return s.input; });
     document["functions"] = function_names(training);
+    const MemoryOfTraining memory = memory_of(compiled.manifest);
+    document["memory"] = {{"states", memory.states}};
+    for (const auto& [function, working] : memory.functions) document["memory"][function] = working;
     print_json("tilewright.train.v1", document);
     return kOk;
   }
   print_text(global, training,
              fmt::format("{} -> {} ({}) for {} in {}", options.model, output, size_text(static_cast<double>(bytes)),
                          outcome.summary.target, time_text(seconds)));
+  say(global, memory_text(memory_of(compiled.manifest)));
   return kOk;
 }
 

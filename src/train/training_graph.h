@@ -26,6 +26,7 @@ struct Training {
   std::vector<driver::StatePair> states;  // with the values that they begin with
   std::vector<std::string> parameters;    // which of the states are
   std::vector<std::string> averages;      // of each parameter, or none
+  transform::Recomputed recomputed = {};  // by the first step
 };
 
 /// Of one or several combinations of input shapes of a model, each of which is one more graph of each function. Throws

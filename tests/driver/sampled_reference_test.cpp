@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <set>
 
 #include "construct/construct.h"
@@ -152,7 +153,8 @@ TEST(SampledReference, TrialsKnowWhatIsRoundedInsideOfSums) {
   const Result<SampledReference> reference = sample_reference(program, elements_of(program, 30));
   ASSERT_TRUE(reference.ok());
   ASSERT_NO_THROW(te::verify(reference->program)) << te::to_string(reference->program);
-  const te::ValueMap values = te::evaluate(reference->program, inputs_of(program, *reference));
+  const te::ValueMap inputs = inputs_of(program, *reference);
+  const te::ValueMap values = te::evaluate(reference->program, inputs);
   const te::TensorValues& exact = values.at(reference->outputs[0].exact);
   for (const std::string& trial : reference->outputs[0].trials) {
     double largest = 0;
@@ -160,6 +162,39 @@ TEST(SampledReference, TrialsKnowWhatIsRoundedInsideOfSums) {
       largest = std::max(largest, std::fabs(values.at(trial).floats[i] - exact.floats[i]));
     EXPECT_GT(largest, std::ldexp(1.0, -11));
     EXPECT_LT(largest, 100 * std::ldexp(1.0, -11));
+  }
+  // No element is one that the random signs of all trials happen to spare.
+  const te::TensorValues& terms = inputs.at("x");
+  for (size_t i = 0; i < exact.floats.size(); ++i) {
+    double seen = 0, squares = 0;
+    for (const std::string& trial : reference->outputs[0].trials)
+      seen = std::max(seen, std::fabs(values.at(trial).floats[i] - exact.floats[i]));
+    for (size_t k = 0; k < 100; ++k) squares += terms.floats[i * 100 + k] * terms.floats[i * 100 + k];
+    EXPECT_GT(seen, .9 * std::sqrt(squares) * std::ldexp(1.0, -12)) << i;
+  }
+}
+
+// What a mask hides is minus infinity in every trial: else a row of which anything is hidden would have no bound.
+TEST(SampledReference, InfinitiesHaveNoError) {
+  te::Builder b;
+  const te::Tensor x = b.placeholder("x", DataType::f32(), {30, 30});
+  const te::Tensor half = b.compute("half", {30, 30}, [&](const auto& i) {
+    return select(i[1] < i[0] + int_imm(1), cast(DataType::f16(), x(i)),
+                  float_imm(-std::numeric_limits<double>::infinity(), DataType::f16()));
+  });
+  const te::Tensor y = b.reduce("y", {30}, {30}, te::CombinerKind::kSum, [&](const auto& i, const auto& r) {
+    return call("exp", {cast(DataType::f32(), half({i[0], r[0]}))});
+  });
+  const te::Program program = b.finish("masked", {y});
+  const Result<SampledReference> reference = sample_reference(program, elements_of(program, 30));
+  ASSERT_TRUE(reference.ok());
+  const te::ValueMap values = te::evaluate(reference->program, inputs_of(program, *reference));
+  const te::TensorValues& exact = values.at(reference->outputs[0].exact);
+  for (const std::string& trial : reference->outputs[0].trials) {
+    for (size_t i = 0; i < exact.floats.size(); ++i) {
+      EXPECT_TRUE(std::isfinite(exact.floats[i]) && std::isfinite(values.at(trial).floats[i])) << trial << ' ' << i;
+      EXPECT_NE(values.at(trial).floats[i], exact.floats[i]) << trial << ' ' << i;
+    }
   }
 }
 

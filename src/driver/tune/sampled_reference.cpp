@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <iterator>
+#include <limits>
 #include <ranges>
 #include <set>
 
@@ -16,15 +17,18 @@
 namespace tw::driver {
 namespace {
 
-constexpr int kExact = -1;  // otherwise the number of a trial
-constexpr int kAlike = 0;   // the trial whose errors inside of sums have one sign
+constexpr int kExact = -1;                // otherwise the number of a trial
+constexpr int kAlike = 0;                 // the trial whose errors inside of sums have one sign
+constexpr int kInTerms = kSampledTrials;  // no trial: errors inside of a sum alone, with random signs
 
 // A tensor at the points where it is needed.
 struct Sampled {
   std::string exact;
   std::vector<std::string> trials;  // empty: the same as `exact`
   std::vector<te::Axis> axes;
-  const std::string& name(int trial) const { return trial == kExact || trials.empty() ? exact : trials[trial]; }
+  const std::string& name(int trial) const {
+    return trial == kExact || trial == kInTerms || trials.empty() ? exact : trials[trial];
+  }
 };
 
 class Sampler {
@@ -76,9 +80,14 @@ class Sampler {
     const VarMap& values;
     int trial;
     const std::set<std::string>& reduced;  // reduction variables of the compute that is being made
+    bool sums;                             // that compute is a sum: errors inside of its terms come by square_errors()
     bool* moved;                           // set when something was read that differs between trials
+    bool* in_terms;                        // set when a term has errors of its own
   };
 
+  static bool copies(const te::Compute& c, size_t output) {
+    return !c.is_reduction() && c.body[output].op() == Op::kLoad;
+  }
   static DataType sampled_type(DataType type) { return type.is_float() ? DataType::f64() : type; }
 
   // ---- Expressions.
@@ -142,8 +151,9 @@ class Sampler {
       Memo memo;
       size_t k = 0;
       while (producer.outputs[k].name != name) ++k;
-      return rounded(producer.outputs[k],
-                     translate(producer.body[k], {values, place.trial, place.reduced, place.moved}, memo), used, place);
+      const Expr value = translate(producer.body[k],
+                                   {values, place.trial, place.reduced, place.sums, place.moved, place.in_terms}, memo);
+      return copies(producer, k) ? value : rounded(producer.outputs[k], value, used, place);
     }
     const Sampled& sampled = sample(name, indices, used);
     if (!sampled.trials.empty()) *place.moved = true;
@@ -156,8 +166,10 @@ class Sampler {
   Expr rounded(const te::Tensor& tensor, const Expr& value, const std::vector<std::string>& used, const Place& place) {
     if (!tensor.type.is_half()) return value;
     *place.moved = true;
+    *place.in_terms = true;
     if (place.trial == kExact) return value;
     if (place.trial == kAlike) return value + own_error(value, tensor.type);
+    if (place.sums && place.trial != kInTerms) return value;
     std::string sign = fmt::format("sign_{}_{}", tensor.name, place.trial);
     std::vector<Expr> at;
     Shape shape;
@@ -176,10 +188,12 @@ class Sampler {
     out_.program.inputs.push_back({name, DataType::f64(), shape});
   }
 
-  // The largest of one operation whose result is `value`.
+  // The largest of one operation whose result is `value`. That of an infinity, as of a mask, is finite and so leaves
+  // it: moved by an infinite error it would be a NaN, and so all that reads it.
   Expr own_error(const Expr& value, DataType type) const {
     const RoundingErrors errors = rounding_errors(type);
-    return max(unary(Op::kAbs, value) * magnified(errors.function), magnified(errors.smallest));
+    const Expr size = min(unary(Op::kAbs, value), float_imm(std::numeric_limits<double>::max(), DataType::f64()));
+    return max(size * magnified(errors.function), magnified(errors.smallest));
   }
   Expr magnified(double error) const { return float_imm(error * out_.magnification, DataType::f64()); }
 
@@ -235,24 +249,28 @@ class Sampler {
       values.emplace(axis.name, var(fresh));
     }
     bool moved = false;
+    bool in_terms = false;
+    const bool sums = source.combiner.kind == te::CombinerKind::kSum && source.is_reduction();
     const auto compute = [&](int trial) {
       te::Compute c;
       c.axes = axes;
       c.reduce_axes = reduce_axes;
       c.combiner = translated_combiner(source.combiner);
       Memo memo;
-      for (const Expr& body : source.body) c.body.push_back(translate(body, {values, trial, reduced, &moved}, memo));
+      for (const Expr& body : source.body)
+        c.body.push_back(translate(body, {values, trial, reduced, sums, &moved, &in_terms}, memo));
       return c;
     };
     const std::vector<std::string> exact = emit(compute(kExact), base);
     std::vector<std::vector<std::string>> trials;
     for (int t = 0; moved && t < kSampledTrials; ++t)
       trials.push_back(emit(compute(t), fmt::format("{}_t{}", base, t)));
+    const std::string of_terms = sums && in_terms ? square_errors(compute(kExact), compute(kInTerms), base) : "";
     std::vector<Sampled> out;
     for (size_t k = 0; k < exact.size(); ++k) {
       Sampled s{exact[k], {}, axes};
       for (const std::vector<std::string>& t : trials) s.trials.push_back(t[k]);
-      add_own_error(source, k, compute(kExact), s);
+      add_own_error(source, k, compute(kExact), of_terms, s);
       out.push_back(std::move(s));
     }
     return out;
@@ -282,11 +300,19 @@ class Sampler {
     return names;
   }
 
-  // The rounding error that output k of `source` adds by itself, with a random sign: s.trials move by it.
-  void add_own_error(const te::Compute& source, size_t k, te::Compute exact, Sampled& s) {
+  // The sum over the terms of a sum of the squares of their errors, as a tensor: its root is what independent errors
+  // come to. Two trials of random signs would often show much less.
+  std::string square_errors(const te::Compute& exact, te::Compute moved, const std::string& base) {
+    const Expr error = moved.body[0] - exact.body[0];
+    moved.body = {error * error};
+    return emit(std::move(moved), base + "_terms")[0];
+  }
+
+  // The rounding error that output k of `source` adds by itself, with a random sign: s.trials move by it. `of_terms`:
+  // square_errors(), or "".
+  void add_own_error(const te::Compute& source, size_t k, te::Compute exact, const std::string& of_terms, Sampled& s) {
     const DataType type = source.outputs[k].type;
-    const bool copies = !source.is_reduction() && source.body[k].op() == Op::kLoad;
-    if (!type.is_float() || copies) return;
+    if (!type.is_float() || copies(source, k)) return;
     const std::vector<Expr> at = te::variables(s.axes);
     const Expr value = load(s.exact, DataType::f64(), at);
     Expr error = own_error(value, type);
@@ -302,6 +328,7 @@ class Sampler {
                           source.combiner.kind == te::CombinerKind::kProd ||
                           source.combiner.kind == te::CombinerKind::kTuple;
       if (rounds) error = error + magnitude * magnified(rounding_errors(type).sum * std::sqrt(terms));
+      if (!of_terms.empty()) error = error + call("sqrt", {load(of_terms, DataType::f64(), at)});
     }
     const bool fresh = s.trials.empty();
     for (int t = 0; t < kSampledTrials; ++t) {

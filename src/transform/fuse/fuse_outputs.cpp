@@ -40,12 +40,10 @@ class OutputFuser {
   }
 
   Graph run() {
-    for (bool changed = true; changed;) {
-      changed = false;
-      for (size_t r = 0; r < graph_.nodes.size(); ++r) {
-        for (const ValueId in : graph_.nodes[r].inputs) changed = join_edge(in, static_cast<int>(r)) || changed;
-      }
-      for (size_t v = 0; v < graph_.values.size(); ++v) changed = join_siblings(static_cast<ValueId>(v)) || changed;
+    // Element-wise groups first: what reads a stored value and others of its size, as an optimizer's update does, is
+    // one kernel of its own instead of stores of the tiles that compute the value.
+    for (const Joins which : {Joins::kPoints, Joins::kAll}) {
+      for (bool changed = true; changed;) changed = join_once(which);
     }
     if (context_.log != nullptr) say_of_joined();
     std::vector<std::vector<int>> groups = clusters_.all();
@@ -71,14 +69,26 @@ class OutputFuser {
     return kind;
   }
 
+  enum class Joins : uint8_t { kPoints, kAll };
+
+  bool join_once(Joins which) {
+    bool changed = false;
+    for (size_t r = 0; r < graph_.nodes.size(); ++r) {
+      for (const ValueId in : graph_.nodes[r].inputs) changed = join_edge(in, static_cast<int>(r), which) || changed;
+    }
+    for (size_t v = 0; v < graph_.values.size(); ++v) changed = join_siblings(static_cast<ValueId>(v)) || changed;
+    return changed;
+  }
+
   // ---- Edges.
 
   // Whether the groups at both ends of the edge became one.
-  bool join_edge(ValueId value, int r) {
+  bool join_edge(ValueId value, int r, Joins which) {
     const int p = value == kAbsent ? -1 : producers_[value];
     if (p < 0 || clusters_.of(p) == clusters_.of(r)) return false;
     const int from = clusters_.of(p), to = clusters_.of(r);
     const Kind &before = kinds_[from], &after = kinds_[to];
+    if (which == Joins::kPoints && !(before.is_pointwise() && after.is_pointwise())) return false;
     // What has no place in any kernel of the other is said by pass fuse; so is what alone reads a value.
     if (before.others + after.others > 0 || !leaves(value, from, to)) return false;
     const RuleResult rule = joins(value, from, to);

@@ -103,6 +103,44 @@ def test_functions_as_models(trainer: tw.Trainer) -> None:
     assert [entry["entry"] for entry in evaluation.verify().document["entries"]] == ["eval"]
 
 
+def values_of(state: tw.State) -> dict[str, Any]:
+    return {name: np.array(state.get(name)) for name in state.values}
+
+
+def test_a_learning_rate_of_0(trainer: tw.Trainer) -> None:
+    before = values_of(trainer.state)
+    assert trainer.step(X, labels=LABELS, lr=0) == pytest.approx(loss_of(trainer.state), rel=1e-5)
+    after = values_of(trainer.state)
+    for name in trainer.parameters:
+        np.testing.assert_array_equal(before[name], after[name])
+        assert np.any(after[f"{name}.m"] != 0)
+    assert after["step"] == 1 and after["skipped_steps"] == 0
+
+
+def test_a_batch_that_is_not_finite(trainer: tw.Trainer) -> None:
+    before = values_of(trainer.state)
+    for number in (np.nan, np.inf):
+        x = X.copy()
+        x[1, 2] = number
+        assert np.isnan(trainer.step(x, labels=LABELS, lr=0.1))
+        loss, gradients = trainer.grads(x, labels=LABELS)
+        assert not np.isfinite(loss) and not np.isfinite(gradients["w"]).all()
+    assert np.isnan(trainer.step(X, labels=LABELS, lr=float("inf")))
+    after = values_of(trainer.state)
+    assert after.pop("skipped_steps") == 3 and before.pop("skipped_steps") == 0
+    for name, value in after.items():
+        np.testing.assert_array_equal(before[name], value)
+    assert np.isfinite(trainer.step(X, labels=LABELS, lr=0.1))
+
+
+def test_an_empty_batch(trainer: tw.Trainer) -> None:
+    for run in (lambda: trainer.step(X[:0], labels=LABELS[:0], lr=0.1), lambda: trainer.grads(X[:0], labels=LABELS[:0]),
+                lambda: trainer.evaluate(X[:0], labels=LABELS[:0])):
+        with pytest.raises(tw.ShapeError, match=r"\[0, ?3\]"):
+            run()
+    assert np.isfinite(trainer.step(X, labels=LABELS, lr=0.1))
+
+
 def test_errors(trainer: tw.Trainer, dense: tw.Model, in_folder: Any) -> None:
     with pytest.raises(tw.UsageError, match="learning_rate"):
         trainer.functions["step"](X, LABELS)

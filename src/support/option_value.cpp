@@ -19,7 +19,8 @@ struct Unit {
 };
 
 constexpr Unit kTimes[] = {{"ms", 1e-3}, {"s", 1}, {"m", 60}, {"h", 3600}, {"", 1}};
-constexpr Unit kSizes[] = {{"", 1}, {"K", 1024.0}, {"M", 1048576.0}, {"G", 1073741824.0}};
+constexpr Unit kSizes[] = {{"", 1},     {"K", 1024.0}, {"M", 1048576.0}, {"G", 1073741824.0},
+                           {"kB", 1e3}, {"MB", 1e6},   {"GB", 1e9}};
 constexpr double kMaxBytes = 9e18;  // below 2^63
 
 // A number with one of these units; NaN when the text is none.

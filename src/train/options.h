@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "transform/train/recompute.h"
+
 namespace tw::train {
 
 /// y is the model's one output [n, ..], means are over all elements of what is said.
@@ -88,6 +90,8 @@ struct TrainOptions {
   /// 0, or the share that an average of each parameter keeps of itself in a step: a = average a + (1 - average) p.
   /// Evaluation takes the averages.
   double average = 0;
+  /// What gradients compute again instead of keeping it, in "step" and "grads".
+  transform::Recompute recompute = {};
 };
 
 }  // namespace tw::train

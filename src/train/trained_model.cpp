@@ -73,7 +73,7 @@ class ModelMaker {
       if (options_.trained.empty() || is_one_of(value.name, options_.trained)) trained.insert(value.name);
     }
     if (!trained.empty()) return trained;
-    if (known.empty()) throw UserError("the model has no parameters: no initializer of f32 with several elements");
+    if (known.empty()) throw UserError("the model has no parameters: no initializer of f32 that has dimensions");
     throw UserError("no parameter is trained: none is called {}; the model has {}", fmt::join(options_.trained, ", "),
                     fmt::join(known, ", "));
   }

@@ -9,6 +9,7 @@
 #include "train/trained_model.h"
 #include "transform/storage_order.h"
 #include "transform/train/differentiate.h"
+#include "transform/train/place_early.h"
 
 namespace tw::train {
 namespace {
@@ -17,16 +18,34 @@ using graph::Term;
 using graph::ValueId;
 
 // Of the loss, by way of its product with `scale` where there is one.
-std::vector<ValueId> gradients_of(TrainedModel& model, const graph::OpTable& ops, ValueId scale) {
-  if (scale == graph::kAbsent) return transform::differentiate(model.graph, ops, model.loss, model.parameters);
+// `behind` is how many nodes there are before they are divided by it.
+std::vector<ValueId> scaled_gradients(TrainedModel& model, const graph::OpTable& ops, ValueId scale, size_t& behind) {
   const ValueId scaled = [&] {
     graph::GradientBuilder builder(model.graph, ops);
-    return (builder.term(model.loss) * builder.term(scale)).id();
+    return scale == graph::kAbsent ? model.loss : (builder.term(model.loss) * builder.term(scale)).id();
   }();
-  const std::vector<ValueId> gradients = transform::differentiate(model.graph, ops, scaled, model.parameters);
+  std::vector<ValueId> gradients = transform::differentiate(model.graph, ops, scaled, model.parameters);
+  behind = model.graph.nodes.size();
+  if (scale == graph::kAbsent) return gradients;
   graph::GradientBuilder builder(model.graph, ops);
   const Term inverse = graph::emit("reciprocal", {builder.term(scale)});  // f32 whatever gradients are stored as
   return mapped(gradients, [&](ValueId id) { return (builder.term(id) * inverse).id(); });
+}
+
+struct Gradients {
+  std::vector<ValueId> of_parameters;
+  transform::Recomputed recomputed;
+  size_t behind = 0;  // the first node that is no gradient any more
+};
+
+Gradients gradients_of(TrainedModel& model, const graph::OpTable& ops, ValueId scale, const TrainOptions& options) {
+  const size_t forward = model.graph.nodes.size();
+  Gradients out;
+  out.of_parameters = scaled_gradients(model, ops, scale, out.behind);
+  const size_t count = model.graph.nodes.size();
+  out.recomputed = transform::recompute(model.graph, ops, forward, options.recompute);
+  out.behind += model.graph.nodes.size() - count;
+  return out;
 }
 
 // Makes `value` an output of that name: a copy of it where it is one already, as the gradient of another parameter.
@@ -75,12 +94,15 @@ graph::Graph step_graph(TrainedModel model, const graph::OpTable& ops, const Tra
   const ValueId runs = draws ? states.add(kRuns, kInteger) : graph::kAbsent;
   if (draws) seed_dropouts(model.graph, seed, runs);
   if (options.scale) parts.scale = states.add(kScale, {DataType::f32(), {}}, number_of(options.scale->initial));
-  parts.gradients = gradients_of(model, ops, parts.scale);
+  Gradients gradients = gradients_of(model, ops, parts.scale, options);
+  parts.gradients = std::move(gradients.of_parameters);
+  out.recomputed = gradients.recomputed;
   const StepResults results = append_update(model, ops, options, parts, states);
   if (draws) {
     graph::GradientBuilder builder(model.graph, ops);
     states.leave(runs, builder.term(runs) + 1);
   }
+  transform::place_early(model.graph, gradients.behind);
   out.averages = mapped(results.averages, [&](ValueId id) { return model.graph.value(id).name; });
   model.graph.outputs.clear();
   add_output(model.graph, ops, results.loss, "loss");
@@ -95,7 +117,9 @@ graph::Graph grads_graph(TrainedModel model, const graph::OpTable& ops, const Tr
   if (draws) seed_dropouts(model.graph, seed, model.graph.add_input(kRuns, kInteger));
   use_batch_statistics(model.graph, ops, model.statistics);
   const ValueId scale = options.scale ? model.graph.add_input(kScale, {DataType::f32(), {}}) : graph::kAbsent;
-  const std::vector<ValueId> gradients = gradients_of(model, ops, scale);
+  const Gradients found = gradients_of(model, ops, scale, options);
+  transform::place_early(model.graph, found.behind);
+  const std::vector<ValueId>& gradients = found.of_parameters;
   append(model.graph.inputs, model.parameters);
   model.graph.outputs = {model.loss};
   for (size_t p = 0; p < gradients.size(); ++p) add_gradient(model, ops, p, gradients[p]);

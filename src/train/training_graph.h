@@ -28,6 +28,7 @@ struct Training {
   std::vector<driver::StatePair> states;  // with the values that they begin with
   std::vector<std::string> parameters;    // which of the states, or of their parts, are
   std::vector<std::string> averages;      // the states that "eval" takes for its parameters, or none
+  transform::Recomputed recomputed = {};  // by the first step
 };
 
 /// Names of the states as callers see them.

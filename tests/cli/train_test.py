@@ -8,7 +8,7 @@ import math
 import unittest
 
 import onnx_bytes as ob
-from command_test import MODEL, USAGE, Case, npy, npy_floats, safetensors
+from command_test import EXHAUSTED, MODEL, USAGE, Case, npy, npy_floats, safetensors
 
 SAMPLES, FEATURES, CLASSES = 5, 4, 3
 WEIGHTS = [(i * 37 % 11 - 5) / 16 for i in range(FEATURES * CLASSES)]
@@ -31,6 +31,12 @@ class Train(Case):
         self.assertEqual((document["parameters"], document["elements"]), (2, FEATURES * CLASSES + CLASSES))
         self.assertEqual(document["states"], ["w", "w.m", "w.v", "b", "b.m", "b.v", "step", "skipped_steps"])
         described = json.loads(self.succeeds("inspect", "linear.train.tw", "--json").stdout)
+        def size(tensor):
+            return 4 * math.prod(tensor["shape"])
+        working = {e["function"]: e["arena_bytes"] + sum(map(size, e["inputs"] + e["outputs"])) for e in described["manifest"]["entries"]}
+        states = 4 * (3 * (FEATURES * CLASSES + CLASSES) + 2)
+        self.assertEqual({name: document["memory"][name] for name in working}, working)
+        self.assertTrue(states <= document["memory"]["states"] < states + 256 * 8)
         entry = described["manifest"]["entries"][0]
         self.assertEqual([i["name"] for i in entry["inputs"]], ["x", "labels", "learning_rate"])
         self.assertEqual([o["name"] for o in entry["outputs"]], ["loss"])
@@ -161,6 +167,39 @@ class Train(Case):
         self.assertEqual([e["entry"] for e in document["entries"]], ["eval"])
         self.fails(MODEL, ["refit", "f.tw", "--weights", "linear.onnx", "-o", "g.tw"], "states")
 
+    def deep(self, layers=8, size=32, samples=128):
+        """x [samples, size] through layers of a product, a sigmoid and a softmax."""
+        nodes, weights, x = [], [], "x"
+        for k in range(layers):
+            weights.append(ob.tensor(f"w{k}", [size, size], [((i * 37 + k * 11) % 101 - 50) / 100 for i in range(size * size)]))
+            nodes += [ob.node("MatMul", [x, f"w{k}"], [f"p{k}"], f"MatMul_{k}"), ob.node("Sigmoid", [f"p{k}"], [f"s{k}"], f"Sigmoid_{k}"),
+                      ob.node("Softmax", [f"s{k}"], ["y" if k == layers - 1 else f"y{k}"], f"Softmax_{k}")]
+            x = f"y{k}"
+        return ob.model(nodes, [ob.value_info("x", [samples, size])], [ob.value_info("y", [samples, size])], weights)
+
+    def test_a_memory_limit(self):
+        self.write("deep.onnx", self.deep())
+
+        def train(*words):
+            done = json.loads(self.succeeds("train", "deep.onnx", "--loss", "mse", "--optimizer", "sgd", "-o", "d.tw", "--json", *words).stdout)
+            ran = json.loads(self.succeeds("run", "d.tw", "--function", "grads", "--random", "seed=1", "--json").stdout)
+            return done, {o["name"]: (o["min"], o["mean"], o["max"]) for o in ran["outputs"]}
+        kept, want = train()
+        self.assertEqual((kept["recomputed"]["values"], kept["recomputed"]["more_flop"]), (0, 0))
+        self.assertEqual(train("--memory-limit", "1GB")[0]["recomputed"]["values"], 0)
+        before, products = kept["memory"]["peak"], []
+        for share in (0.85, 0.68):
+            limit = int(before * share)
+            document, got = train("--memory-limit", str(limit))
+            self.assertLessEqual(document["memory"]["peak"], limit)
+            self.assertGreater(document["recomputed"]["values"], 0)
+            products.append(document["recomputed"]["more_flop"])
+            for name, numbers in want.items():
+                for a, b in zip(numbers, got[name]):
+                    self.assertTrue(math.isclose(a, b, rel_tol=1e-4, abs_tol=1e-7), (name, a, b))
+        self.assertLessEqual(products[0], products[1])
+        self.fails(EXHAUSTED, ["train", "deep.onnx", "--loss", "mse", "--memory-limit", "1K"], "--memory-limit", "smaller batch")
+
     def test_functions_of_several_shapes(self):
         nodes = [ob.node("MatMul", ["x", "w"], ["y"], "MatMul_0")]
         self.write("open.onnx", ob.model(nodes, [ob.value_info("x", ["n", FEATURES])], [ob.value_info("y", ["n", CLASSES])],
@@ -213,6 +252,20 @@ class ExportWeights(Case):
             for k in range(CLASSES):
                 want = self.B[k] + sum(x[n * FEATURES + c] * self.w[c * CLASSES + k] for c in range(FEATURES))
                 self.assertTrue(math.isclose(got[n * CLASSES + k], want, rel_tol=1e-5, abs_tol=1e-5))
+
+    def test_parameters_that_were_written_once(self):
+        """torch writes equal parameters once, and the others as Identity."""
+        nodes = [ob.node("Identity", ["b"], ["c"], "Identity_0"), ob.node("MatMul", ["x", "w"], ["p"], "MatMul_0"),
+                 ob.node("Add", ["p", "b"], ["s"], "Add_0"), ob.node("Mul", ["s", "c"], ["y"], "Mul_0")]
+        self.write("once.onnx", ob.model(nodes, [ob.value_info("x", [SAMPLES, FEATURES])], [ob.value_info("y", [SAMPLES, CLASSES])],
+                                         [ob.tensor("w", [FEATURES, CLASSES], WEIGHTS), ob.tensor("b", [CLASSES], [1] * CLASSES)]))
+        document = json.loads(self.succeeds("train", "once.onnx", "--loss", "mse", "--optimizer", "sgd", "--json").stdout)
+        self.assertEqual(document["states"], ["w", "b", "c", "skipped_steps"])
+        self.write("s.safetensors", safetensors({"b": ([CLASSES], self.B)}))
+        self.succeeds("export-weights", "once.onnx", "--state", "s.safetensors", "-o", "new.onnx")
+        self.write("x.npy", npy([SAMPLES, FEATURES], [0] * SAMPLES * FEATURES))
+        self.succeeds("run", "new.onnx", "--input", "x=@x.npy", "--output", "y=@y.npy")
+        self.assertEqual(npy_floats((self.folder / "y.npy").read_bytes())[:CLASSES], self.B, "c stayed 1")
 
     def test_what_is_refused(self):
         def words(state="state.safetensors", output="new.onnx", model="linear.onnx"):

@@ -125,6 +125,29 @@ TEST(Outputs, SumsOfRowsBesideTheRows) {
   expect_kernels(p, "cuda:sm_80", "rows", 1);
 }
 
+// Places of a pooling, which own the rows, beside fewer elements of the same rows: as many outputs as the pooling has.
+TEST(Outputs, PlacesOfAPoolingBesideFewerElements) {
+  te::Builder b;
+  const te::Tensor a = b.placeholder("a", DataType::f32(), {5, 3, 11});
+  const te::Tensor sum = b.reduce("sum", {5}, {3, 11}, te::CombinerKind::kSum, [&](const auto& i, const auto& r) {
+    return a({i[0], r[0], r[1]});
+  });
+  const te::Tensor off = b.compute("off", a.shape, [&](const auto& i) { return a(i) - sum({i[0]}); });
+  te::Combiner largest{te::CombinerKind::kTuple, {float_imm(-1e9), int_imm(99)}, {"v", "k"}, {"w", "l"}, {}};
+  const Expr v = var("v", DataType::f32()), w = var("w", DataType::f32()), k = var("k"), l = var("l");
+  const Expr keep = w < v || (w == v && k <= l);
+  largest.result = {select(keep, v, w), select(keep, k, l)};
+  const auto pool = b.reduce_tuple({"value", "place"}, a.shape, {1}, largest, [&](const auto& i, const auto& r) {
+    return std::vector<Expr>{off({i[0], i[1], i[2] + r[0]}), i[2] + r[0]};
+  });
+  const te::Tensor few = b.compute("few", {5, 3, 5}, [&](const auto& i) {
+    return off({i[0], i[1], i[2] * int_imm(2)});
+  });
+  const te::Program p = as_driver(b.finish("places", {few, pool[1]}));
+  for (const char* target : {"cpu:x86-64-v3", "cpu:x86-64-v4"}) check({p, {}}, target, "generic");
+  check({p, {}}, "cuda:sm_80", "point");
+}
+
 te::Program column_sums(int64_t rows, int64_t n, DataType type, bool mean) {
   te::Builder b;
   const te::Tensor x = b.placeholder("x", type, {rows, n});

@@ -11,7 +11,8 @@ struct Case {
   Shape before = {};
   int64_t terms = 1, lines = 1;
   Shape line = {};
-  bool follows = false;
+  bool follows = false;  // a stage that reads the sums
+  bool twice = false;    // and one that reads that stage twice, which computes something
 };
 
 // y[a.., v, b..] = sum over j of x[a.., j, b..] where indices[j] = v.
@@ -35,13 +36,19 @@ te::Program scatter(const Case& in) {
   });
   if (!in.follows) return merged(b.finish("scatter", {y}));
   const te::Tensor w = b.placeholder("w", DataType::f32(), sums);
-  return merged(b.finish(
-      "scatter", {b.compute("z", sums, [&](const auto& i) { return w(i) - y(i) * float_imm(.5, DataType::f32()); })}));
+  const te::Tensor z = b.compute("z", sums, [&](const auto& i) {
+    const Expr value = w(i) - y(i) * float_imm(.5, DataType::f32());
+    return in.twice ? call("tanh", {value}) : value;
+  });
+  if (!in.twice) return merged(b.finish("scatter", {z}));
+  const te::Tensor t = b.compute("t", sums, [&](const auto& i) { return w(i) * z(i) + z(i) * z(i); });
+  return merged(b.finish("scatter", {t}));
 }
 
 TEST(Scatter, SumsGoToTheirLines) {
   for (const Case& in : {Case{{}, 16, 7, {33}}, Case{{}, 9, 40, {64}}, Case{{}, 5, 3, {4, 35}}, Case{{2}, 8, 5, {32}},
-                         Case{{}, 24, 11, {300}}, Case{{}, 1, 2, {48}}, Case{{}, 16, 9, {40}, true}}) {
+                         Case{{}, 24, 11, {300}}, Case{{}, 1, 2, {48}}, Case{{}, 16, 9, {40}, true},
+                         Case{{}, 16, 9, {43}, true, true}}) {
     const te::Program program = scatter(in);
     SCOPED_TRACE(te::to_string(program));
     for (const char* target : {"cpu:x86-64-v3", "cpu:x86-64-v4", "cuda:sm_80", "cuda:sm_90a"})
@@ -55,6 +62,12 @@ TEST(Scatter, LinesOfOneElement) {
   const te::Program program = scatter({{}, 20, 50, {}});
   check({program, {}}, "cpu:x86-64-v3", "scatter", 1e-5);
   check({program, {}}, "cuda:sm_90a", "point", 1e-5);
+}
+
+TEST(Scatter, StagesOfOneElementThatAreReadTwice) {
+  const te::Program program = scatter({{3}, 8, 8, {}, true, true});
+  check({program, {}}, "cpu:x86-64-v3", "scatter", 1e-5);
+  check({program, {}}, "cpu:x86-64-v4", "scatter", 1e-5);
 }
 
 TEST(Scatter, OtherConditionsAreNone) {

@@ -185,6 +185,16 @@ constexpr Option<VerbOptions> kVerbs[] = {
          .verbs = "train",
          .group = "Training",
          .help = "Make gradients smaller where the norm of all of them together is larger than this"}),
+    option<&VerbOptions::memory_limit>(
+        {.name = "memory-limit",
+         .kind = OptionKind::kBytes,
+         .unset = "no limit",
+         .example = "20G",
+         .verbs = "train",
+         .group = "Training",
+         .help =
+             "Memory that training may take on its device: what does not fit is computed again in the backward pass "
+             "instead of kept, and what that costs is said"}),
     option<&VerbOptions::training, &train::TrainOptions::trained>(
         {.name = "train",
          .unset = "all parameters",

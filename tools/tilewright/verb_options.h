@@ -66,6 +66,7 @@ struct VerbOptions {
   int64_t ignore_index = kNoLabel;
   bool no_skip = false;
   bool frozen_statistics = false;
+  int64_t memory_limit = 0;  // bytes; 0: none
 
   // export-weights
   std::string trained_state;  // FILE.safetensors

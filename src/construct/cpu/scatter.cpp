@@ -6,11 +6,11 @@
 #include <algorithm>
 
 #include "construct/construct.h"
-#include "construct/cpu/epilogue.h"
 #include "construct/cpu/stage_cost.h"
 #include "construct/elementwise.h"
 #include "support/math.h"
 #include "te/axes.h"
+#include "te/reads.h"
 
 namespace tw::construct {
 namespace {
@@ -28,6 +28,16 @@ struct Block {
   std::vector<std::string> inside;  // axes of a line
 };
 
+// What is read more than once between the sum and the output: a block of it in scratch memory, as the sums are.
+void schedule_stages(const Scatter& match, const Block& block, const std::string& tile, Schedule& s) {
+  for (auto c = match.program.computes.rbegin(); c != match.program.computes.rend(); ++c) {
+    if (c->name() == match.output || c->name() == match.sum || !te::depends_on(match.program, *c, match.sum)) continue;
+    s.compute_at(c->name(), match.output, tile, loop::Scope::kScratch);
+    if (block.inside.empty()) continue;
+    s.split(c->name(), block.inside.back(), {block.lanes}).vectorize(c->name(), block.inside.back() + ".1");
+  }
+}
+
 void schedule_blocks(const Scatter& match, const Block& block, const TargetInfo& target, Schedule& s) {
   const te::Compute& sum = match.compute();
   const std::string line = sum.axes[match.line].name;
@@ -39,9 +49,7 @@ void schedule_blocks(const Scatter& match, const Block& block, const TargetInfo&
   tiles.resize(match.line);
   tiles.push_back(line + ".0");
   s.split(match.output, line, {block.lines});
-  schedule_epilogue(match.program,
-                    {match.sum, match.output, tiles.back(), {}, sum.axes.back().name, static_cast<int>(block.lanes)},
-                    s);
+  schedule_stages(match, block, tiles.back(), s);
   s.compute_at(sums, match.output, tiles.back(), loop::Scope::kScratch);
   std::vector<std::string> order(tiles.begin(), tiles.end() - 1);
   for (const te::Axis& r : sum.reduce_axes) order.push_back(r.name);

@@ -37,6 +37,7 @@ Converter plain(std::string_view op, size_t inputs = 1, std::vector<PlainAttribu
 std::vector<ConverterRow> elementwise_rows();
 std::vector<ConverterRow> shape_rows();
 std::vector<ConverterRow> movement_rows();
+std::vector<ConverterRow> sequence_rows();
 std::vector<ConverterRow> reduce_rows();
 std::vector<ConverterRow> normalization_rows();
 std::vector<ConverterRow> dropout_rows();

@@ -44,6 +44,17 @@ ValueId GraphBuilder::add_constant(const std::string& name, const graph::RefTens
   return add_constant(name, tensor.type, share(tensor.to_bytes()));
 }
 
+ValueId GraphBuilder::add_sequence(const std::string& name, std::vector<ValueId> elements) {
+  const ValueId id = add_constant(name, {{DataType::i64(), {}}, {}, {std::ssize(elements)}});
+  sequences_.emplace(id, std::move(elements));
+  return id;
+}
+
+const std::vector<ValueId>* GraphBuilder::sequence(ValueId id) const {
+  const auto found = sequences_.find(id);
+  return found == sequences_.end() ? nullptr : &found->second;
+}
+
 graph::RefTensor GraphBuilder::constant(ValueId id) {
   looked_at_.push_back(id);
   return elements(id);

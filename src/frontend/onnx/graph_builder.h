@@ -39,6 +39,11 @@ class GraphBuilder {
   const graph::OpTable& ops() const { return ops_; }
   const std::string& value_name(graph::ValueId id) const { return graph_.value(id).name; }
 
+  /// A sequence of values. What stands for it is a constant, i64[]: how many there are.
+  graph::ValueId add_sequence(const std::string& name, std::vector<graph::ValueId> elements);
+  /// Its elements; null where the value is no sequence.
+  const std::vector<graph::ValueId>* sequence(graph::ValueId id) const;
+
   /// Nothing is folded of the constant `id`: it may become something else.
   void keep(graph::ValueId id) { kept_.insert(id); }
   /// Gives the value `name` (or `name` with a suffix where it is taken).
@@ -69,6 +74,7 @@ class GraphBuilder {
   std::unordered_map<std::string, int> taken_;  // name -> next suffix to try
   std::vector<int> producers_;                  // node of each value, -1 for inputs and constants
   std::set<graph::ValueId> kept_;
+  std::map<graph::ValueId, std::vector<graph::ValueId>> sequences_;
   int64_t fold_work_ = 0;  // elements, see kMaxFoldWork
   std::vector<graph::ValueId> looked_at_;
   std::map<graph::ValueId, std::vector<graph::ValueId>> folded_from_;  // a result's operands

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "frontend/onnx/equal_parameters.h"
 #include "frontend/onnx/file/model_file.h"
 #include "frontend/onnx/file/skeleton.h"
 #include "frontend/onnx/importer.h"
@@ -13,6 +14,7 @@ namespace tw::frontend {
 
 ImportResult import_model(onnx::ModelProto model, const std::string& folder, const graph::OpTable& ops,
                           const ImportOptions& options) {
+  if (options.purpose == Purpose::kTraining) part_equal_parameters(*model.mutable_graph());
   ImportResult result = Importer(model, folder, ops, options).run();
   result.skeleton = take_skeleton(model, result.weights, result.needed, ExternalData(folder));
   return result;

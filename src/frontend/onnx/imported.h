@@ -40,7 +40,7 @@ using Weights = std::map<std::string, Weight, std::less<>>;
 enum class Purpose : uint8_t {
   kInference,  // a Dropout is nothing
   kTraining,   // it is an operator `dropout`, for which the step has a seed; one whose training_mode is false is
-               // nothing. Initializers of f32 with several elements may change: nothing is computed of them here
+               // nothing. Initializers of f32 with dimensions may change: nothing is computed of them here
 };
 
 struct ImportOptions {
@@ -62,7 +62,8 @@ struct ImportResult {
   int64_t ir_version = 0;                   // of the model file
   std::string producer;                     // "name version" of the program that wrote the model; may be empty
   std::vector<std::string> external_files;  // absolute paths of the files of external data that were read
-  /// Initializers of the main graph that the import only hands on: several elements that it does not look at.
+  /// Initializers of the main graph that the import only hands on, whose elements it does not look at. For inference
+  /// those of several elements, for training those of f32 with dimensions.
   std::set<std::string> weights;
   std::set<std::string> infinite;  // those of `weights` in which an element is infinite
   std::set<std::string> needed;    // all initializers of the main graph that some node needs

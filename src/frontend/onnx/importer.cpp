@@ -161,8 +161,7 @@ void Importer::add_initializers(const onnx::GraphProto& graph, const Names& need
     const TensorType type = data.type;
     const ValueId id = builder_.add_constant(scope.prefix + tensor.name(), type, std::move(data.bytes));
     define(scope, tensor.name(), {id});
-    const bool may_change = type.type == DataType::f32() && type.elements() > 1;
-    if (options_.purpose == Purpose::kTraining && may_change) builder_.keep(id);
+    if (options_.purpose == Purpose::kTraining && may_be_weight(type)) builder_.keep(id);
     if (&graph == &model_.graph()) initializers_[tensor.name()] = id;
   }
   for (const auto& tensor : graph.sparse_initializer()) {
@@ -183,11 +182,18 @@ TensorData Importer::initial_value(const onnx::TensorProto& tensor, const NameSc
   return {type, given->second.bytes};
 }
 
+// A number without dimensions is how exporters write constants of the formula. One element with dimensions is how they
+// write the bias of one unit, too.
+bool Importer::may_be_weight(const TensorType& type) const {
+  if (options_.purpose == Purpose::kInference) return type.elements() > 1;
+  return type.type == DataType::f32() && !type.shape.empty() && type.elements() > 0;
+}
+
 void Importer::find_weights(ImportResult& result) const {
   const std::vector<bool> looked_at = builder_.looked_at();
   for (const auto& [name, id] : initializers_) {
     result.needed.insert(name);
-    if (looked_at[id] || builder_.type(id).elements() <= 1) continue;
+    if (looked_at[id] || !may_be_weight(builder_.type(id))) continue;
     result.weights.insert(name);
     if (find_special_values(builder_.bytes(id), builder_.type(id).type).infinity >= 0) result.infinite.insert(name);
   }
@@ -396,6 +402,8 @@ std::vector<ValueId> Importer::finish_outputs(const NameScope& scope) {
     const Binding* binding = scope.find(output.name());
     if (binding == nullptr) throw UserError("no node writes the model's output '{}'", output.name());
     ValueId id = binding->id;
+    if (builder_.sequence(id) != nullptr)
+      throw Unsupported("the model's output '{}' is a sequence; outputs are tensors", output.name());
     check_declared(output.name(), id);
     // An output is a value of its own: one that is also an input, or leaves twice, is copied.
     if (builder_.is_input(id) || std::ranges::find(outputs, id) != outputs.end())

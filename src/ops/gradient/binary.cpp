@@ -30,7 +30,7 @@ Terms extreme(const GradientCall& g) {
 }
 
 Terms prelu(const GradientCall& g) {
-  const Term negative = compare("less", g.x(0), 0);
+  const Term negative = compare("less_equal", g.x(0), 0);
   return {g.wants(0) ? where(negative, g.dy() * g.x(1), g.dy()) : Term{},
           g.wants(1) ? where(negative, g.dy() * g.x(0), 0) : Term{}};
 }

@@ -1,6 +1,6 @@
 // Element-wise operators of one input: dx = dy * f'(x), by x or by y, whichever costs less. At a bend or a jump the
-// derivative is that of one side: of relu, abs and sign 0 at 0; of the others that of the piece which the operator
-// takes there. clip passes the gradient on its bounds, too.
+// derivative is that of one side, which torch takes, too: of abs and sign 0 at 0, of relu and its like that of the
+// negative side, of clip 0 on its bounds.
 #include <cmath>
 #include <limits>
 #include <numbers>
@@ -19,9 +19,8 @@ Term either(const Term& condition, const Term& dy, double slope) {
   return slope == 0 ? where(condition, dy, 0) : where(condition, dy, dy * slope);
 }
 Term positive(const Term& x) { return compare("greater", x, 0); }
-Term not_negative(const Term& x) { return compare("greater_equal", x, 0); }
 // Whether x is on the positive side, by y where that has x's sign: behind a contraction y is what is stored.
-Term not_negative(const GradientCall& g, double slope) { return not_negative(slope > 0 ? g.y() : g.x()); }
+Term positive(const GradientCall& g, double slope) { return positive(slope > 0 ? g.y() : g.x()); }
 
 // x Phi(x): Phi(x) + x phi(x).
 Terms gelu(const GradientCall& g) {
@@ -58,9 +57,9 @@ Terms silu(const GradientCall& g) {
 
 Term between(const Term& x, double low, double high) {
   Term inside;
-  if (low != -kInf) inside = compare("greater_equal", x, low);
+  if (low != -kInf) inside = compare("greater", x, low);
   if (high == kInf) return inside;
-  const Term below = compare("less_equal", x, high);
+  const Term below = compare("less", x, high);
   return inside ? emit("and", {inside, below}) : below;
 }
 
@@ -79,23 +78,23 @@ Terms hard_sigmoid(const GradientCall& g) {
   return {where(inside, g.dy() * alpha, 0)};
 }
 
-// Where x < 0: y + alpha (elu), exp(x / alpha) = y / alpha + 1 (celu), y + gamma * alpha (selu).
+// Where x <= 0: y + alpha (elu), exp(x / alpha) = y / alpha + 1 (celu), y + gamma * alpha (selu).
 Terms elu(const GradientCall& g) {
   const double alpha = number_attr(g, "alpha", 1);
-  return {where(not_negative(g, alpha), g.dy(), g.dy() * (g.y() + alpha))};
+  return {where(positive(g, alpha), g.dy(), g.dy() * (g.y() + alpha))};
 }
 Terms celu(const GradientCall& g) {
   const double alpha = number_attr(g, "alpha", 1);
-  return {where(not_negative(g, alpha), g.dy(), g.dy() * (g.y() / alpha + 1))};
+  return {where(positive(g, alpha), g.dy(), g.dy() * (g.y() / alpha + 1))};
 }
 Terms selu(const GradientCall& g) {
   const double alpha = number_attr(g, "alpha", 1.67326319217681884765625);
   const double gamma = number_attr(g, "gamma", 1.05070102214813232421875);
-  const Term right = not_negative(g, gamma > 0 ? alpha : 0);
+  const Term right = positive(g, gamma > 0 ? alpha : 0);
   return {where(right, g.dy() * gamma, g.dy() * (g.y() + gamma * alpha))};
 }
 
-Terms leaky_relu(const GradientCall& g) { return {either(not_negative(g.x()), g.dy(), number_attr(g, "alpha", 0.01))}; }
+Terms leaky_relu(const GradientCall& g) { return {either(positive(g.x()), g.dy(), number_attr(g, "alpha", 0.01))}; }
 Terms thresholded_relu(const GradientCall& g) {
   const double alpha = number_attr(g, "alpha", 1);
   return {where(compare("greater", alpha >= 0 ? g.y() : g.x(), alpha), g.dy(), 0)};
@@ -103,8 +102,15 @@ Terms thresholded_relu(const GradientCall& g) {
 Terms shrink(const GradientCall& g) {
   return {where(compare("greater", emit("abs", {g.x()}), number_attr(g, "lambd", 0.5)), g.dy(), 0)};
 }
+// Sixteenths up to 8: what floats of all types hold.
+bool is_exact(double bound) {
+  return std::isinf(bound) || (std::fabs(bound) <= 8 && std::rint(bound * 16) == bound * 16);
+}
+
+// y is x between the bounds, and only there, unless these are rounded.
 Terms clip(const GradientCall& g) {
-  const Term inside = between(g.x(), number_attr(g, "min", -kInf), number_attr(g, "max", kInf));
+  const double low = number_attr(g, "min", -kInf), high = number_attr(g, "max", kInf);
+  const Term inside = between(is_exact(low) && is_exact(high) ? g.y() : g.x(), low, high);
   return {inside ? where(inside, g.dy(), 0) : g.dy()};
 }
 

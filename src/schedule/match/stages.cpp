@@ -211,7 +211,9 @@ Result<RowProgram> row_program(Schedule& s, const te::Program& program) {
     const bool is_read = std::ranges::any_of(c.outputs, [&](const auto& t) { return reads.contains(t.name); });
     if (leaves && (is_read || c.name() != owner)) return declined("{} has several outputs and owns no rows", c.name());
   }
-  if (out.program.outputs.size() > out.program.find_compute(owner)->outputs.size()) part_outputs(s, owner, out);
+  const bool others_leave = std::ranges::any_of(
+      out.program.outputs, [&](const std::string& name) { return out.program.find_compute(name)->name() != owner; });
+  if (others_leave) part_outputs(s, owner, out);
   const te::Compute& last = out.program.computes.back();
   if (last.name() != owner) return declined("an output that is not the last stage");
   out.rows = common_rows(out.program);

@@ -9,6 +9,7 @@
 // 2. What feeds these groups and nothing else: element-wise side branches, index maps of operands.
 // 3. The rest, from the last node backwards: each node takes in what only its group reads, where the rules allow.
 #include <algorithm>
+#include <map>
 #include <set>
 
 #include "transform/fuse/clusters.h"
@@ -187,6 +188,56 @@ class Fuser {
   Clusters clusters_;
 };
 
+// Whether node `n` reads its operands through index maps wherever it may: contractions and element-wise operators, and
+// transposes that only these read.
+bool reads_by_index(const Graph& graph, const graph::OpTable& ops, const std::vector<std::vector<int>>& readers,
+                    int n) {
+  const Node& node = graph.nodes[static_cast<size_t>(n)];
+  const Role role = role_of(ops, node);
+  if (role == Role::kContraction || role == Role::kElementwise) return true;
+  return node.op == "transpose" && !graph.is_output(node.outputs[0]) &&
+         std::ranges::all_of(readers[node.outputs[0]], [&](int r) { return reads_by_index(graph, ops, readers, r); });
+}
+
+// Whether each reader of what the node moves would read the whole through it: slices, and on GPUs, whose tiles bring
+// operands in either order, what products read turned.
+bool is_own_of_each_reader(const Graph& graph, const TransformContext& context,
+                           const std::vector<std::vector<int>>& all, const Node& node) {
+  const std::vector<int>& readers = all[node.outputs[0]];
+  if (readers.size() < 2 || graph.is_output(node.outputs[0])) return false;
+  if (node.op == "slice")
+    return std::ranges::all_of(readers, [&](int r) { return reads_by_index(graph, context.ops, all, r); });
+  const bool maps = role_of(context.ops, node) == Role::kIndexMap && !is_layout_copy(node) && !is_view(graph, node);
+  return context.target.kind == DeviceKind::kCuda && maps && std::ranges::all_of(readers, [&](int r) {
+           return role_of(context.ops, graph.nodes[static_cast<size_t>(r)]) == Role::kContraction;
+         });
+}
+
+// An index map that several nodes read is one of each, so that each reads the whole through it: what is read in parts,
+// or turned, by both passes of a training is never copied.
+Graph with_own_index_maps(const Graph& graph, const TransformContext& context) {
+  const std::vector<std::vector<int>> readers = graph.consumers();
+  Graph out = graph;
+  out.nodes.clear();
+  std::map<ValueId, const Node*> shared;  // by their results
+  for (size_t n = 0; n < graph.nodes.size(); ++n) {
+    Node node = graph.nodes[n];
+    std::set<ValueId> read(node.inputs.begin(), node.inputs.end());
+    for (const ValueId id : read) {
+      const auto map = shared.find(id);
+      if (map == shared.end() || readers[id].front() == static_cast<int>(n)) continue;
+      Node own = *map->second;
+      own.outputs = {out.add_value(graph.value(id).name, graph.value(id).type)};
+      out.values[own.outputs[0]].layout = graph.value(id).layout;
+      std::ranges::replace(node.inputs, id, own.outputs[0]);
+      out.nodes.push_back(std::move(own));
+    }
+    if (is_own_of_each_reader(graph, context, readers, node)) shared[node.outputs[0]] = &graph.nodes[n];
+    out.nodes.push_back(std::move(node));
+  }
+  return out;
+}
+
 // Values inside a group have no storage of their own: they follow the group's output where shapes are equal, so that
 // loops over both are the same loops.
 Graph align_inner_layouts(const Graph& graph) {
@@ -205,79 +256,12 @@ Graph align_inner_layouts(const Graph& graph) {
   return result;
 }
 
-// Each reader of the index maps that are `wanted` reads through one of its own, instead of a copy that several share.
-Graph with_own(Graph graph, const auto& wanted) {
-  const std::vector<std::vector<int>> readers = graph.consumers();
-  graph::NameSet names(graph);
-  for (size_t n = 0, count = graph.nodes.size(); n < count; ++n) {
-    const Node map = graph.nodes[n];
-    if (map.is_group() || is_layout_copy(map) || is_view(graph, map)) continue;
-    const ValueId read = map.outputs[0];
-    if (graph.is_output(read) || !wanted(graph, map, readers)) continue;
-    for (size_t i = 1; i < readers[read].size(); ++i) {
-      const auto own = static_cast<ValueId>(graph.values.size());
-      graph.values.push_back(graph.value(read));
-      graph.values.back().name = names.unique(graph.value(read).name);
-      graph.nodes.push_back(map);
-      graph.nodes.back().outputs = {own};
-      std::ranges::replace(graph.nodes[readers[read][i]].inputs, read, own);
-    }
-  }
-  return graph;
-}
-
-// On GPUs, where tiles bring their operands in either order, products read values that are turned in their place. On
-// all targets products, what is computed element by element, and transposes before these read parts of a value so: both
-// passes of a training read queries, keys and values, which are one.
-Graph with_own_index_maps(const Graph& graph, const TransformContext& context) {
-  using Readers = std::vector<std::vector<int>>;
-  const auto role = [&](const Graph& g, int n) { return role_of(context.ops, g.nodes[static_cast<size_t>(n)]); };
-  const auto of_products = [&](const Graph& g, const Node& map, const Readers& readers) {
-    return context.target.kind == DeviceKind::kCuda && role_of(context.ops, map) == Role::kIndexMap &&
-           std::ranges::all_of(readers[map.outputs[0]], [&](int r) { return role(g, r) == Role::kContraction; });
-  };
-  const auto reads_parts = [&](const auto& self, const Graph& g, int n, const Readers& readers) -> bool {
-    const Node& node = g.nodes[static_cast<size_t>(n)];
-    if (role(g, n) == Role::kContraction || role(g, n) == Role::kElementwise) return true;
-    return node.op == "transpose" && !g.is_output(node.outputs[0]) &&
-           std::ranges::all_of(readers[node.outputs[0]], [&](int r) { return self(self, g, r, readers); });
-  };
-  const auto of_parts = [&](const Graph& g, const Node& map, const Readers& readers) {
-    return map.op == "slice" &&
-           std::ranges::all_of(readers[map.outputs[0]], [&](int r) { return reads_parts(reads_parts, g, r, readers); });
-  };
-  return with_own(with_own(graph, of_products), of_parts);
-}
-
-// One instead of all those that their readers did not take in.
-Graph with_shared_index_maps(Graph groups, const graph::OpTable& ops) {
-  std::vector<Node> kept;
-  for (Node& node : groups.nodes) {
-    const auto same = [&](const Node& other) {
-      return !node.is_group() && role_of(ops, node) == Role::kIndexMap && other.op == node.op &&
-             other.name == node.name && other.inputs == node.inputs && other.attrs == node.attrs;
-    };
-    const auto first = std::ranges::find_if(kept, same);
-    if (first == kept.end() || groups.is_output(node.outputs[0])) {
-      kept.push_back(std::move(node));
-      continue;
-    }
-    const ValueId dropped = node.outputs[0], shared = first->outputs[0];
-    for (Node& reader : groups.nodes) std::ranges::replace(reader.inputs, dropped, shared);
-    for (Node& reader : kept) std::ranges::replace(reader.inputs, dropped, shared);
-  }
-  groups.nodes = std::move(kept);
-  return graph::compact(groups);
-}
-
 }  // namespace
 
 Graph fuse(const Graph& graph, const TransformContext& context) {
-  const Graph own = with_own_index_maps(graph, context);
-  Fuser fuser(graph::compact(own), context);
+  Fuser fuser(with_own_index_maps(graph::compact(graph), context), context);
   Graph groups = fuser.run();
   if (context.log != nullptr) fuser.say_why(*context.log);
-  if (own.nodes.size() > graph.nodes.size()) groups = with_shared_index_maps(std::move(groups), context.ops);
   return align_inner_layouts(groups);
 }
 

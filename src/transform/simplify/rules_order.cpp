@@ -128,24 +128,16 @@ bool units_before_transpose(Editor& editor, const Node& node) {
   return editor.replace(node.outputs[0], editor.emit(node, "transpose", {moved}, {{"perm", perm}}));
 }
 
-// Whether `node` turns a matrix whose elements `from` are computed or given as they lie: there is nothing to meet, and
-// a product reads a turned matrix in its place.
-bool turns_computed_matrix(const Editor& editor, const Node& node, ValueId from) {
-  const Node* producer = editor.producer(from);
-  const bool moved =
-      producer != nullptr && (producer->op == "reshape" || role_of(editor.ops(), *producer) == Role::kIndexMap);
-  return !moved && editor.shape(node.inputs[0]).size() == 2 && node.ints_attr("perm") == Ints{1, 0};
-}
-
 // The transpose comes before dims are merged: where those dims were split before, it is a transpose of
-// what they were split from, and it meets the transposes before them.
+// what they were split from, and it meets the transposes before them. Where it meets none it stays behind the reshape,
+// a view: rows of all batches that a product reads by columns, as gradients of weights do, are an index map.
 bool transpose_before_merging(Editor& editor, const Node& node) {
   const Node* reshape = editor.producer(node.inputs[0], "reshape");
   if (reshape == nullptr) return false;
   const ValueId x = reshape->inputs[0];
-  if (turns_computed_matrix(editor, node, x)) return false;
   const std::optional<SplitDims> split = split_for(editor.shape(x), editor.shape(node.inputs[0]));
-  if (!split || without_units(split->dims) == without_units(editor.shape(node.inputs[0]))) return false;
+  if (!split || (split->dims == editor.shape(x) && editor.producer(x, "transpose") == nullptr)) return false;
+  if (without_units(split->dims) == without_units(editor.shape(node.inputs[0]))) return false;
   Ints perm;
   for (const int64_t dim : node.ints_attr("perm")) append(perm, split->runs[static_cast<size_t>(dim)]);
   const ValueId apart = editor.emit(*reshape, "reshape", {x}, {{"shape", split->dims}});

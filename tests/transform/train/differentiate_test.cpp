@@ -158,7 +158,13 @@ TEST(GradientChoices, BendsAndTies) {
   const RefTensor x = floats({1, 1, 4}, {0, 2, 2, -1});
   EXPECT_EQ(gradient_at("relu", x), (Doubles{0, 1, 1, 0}));
   EXPECT_EQ(gradient_at("abs", x), (Doubles{0, 1, 1, -1}));
-  EXPECT_EQ(gradient_at("clip", x, {{"min", 0.0}, {"max", 2.0}}), (Doubles{1, 1, 1, 0}));
+  EXPECT_EQ(gradient_at("clip", x, {{"min", 0.0}, {"max", 2.0}}), (Doubles{0, 0, 0, 0}));
+  EXPECT_EQ(gradient_at("clip", x, {{"min", -1.1}, {"max", 2.0}}), (Doubles{1, 0, 0, 1}));
+  EXPECT_EQ(gradient_at("clip", x, {{"min", -0.5}}), (Doubles{1, 1, 1, 0}));
+  EXPECT_EQ(gradient_at("leaky_relu", x, {{"alpha", 0.25}}), (Doubles{0.25, 1, 1, 0.25}));
+  EXPECT_EQ(gradient_at("elu", floats({1}, {0}), {{"alpha", 0.5}}), Doubles{0.5});
+  EXPECT_EQ(gradient_at("celu", floats({1}, {0}), {{"alpha", 0.5}}), Doubles{1});
+  EXPECT_EQ(gradient_at("selu", floats({1}, {0}), {{"alpha", 0.5}, {"gamma", 3.0}}), Doubles{1.5});
   EXPECT_EQ(gradient_at("reduce_max", x, {{"axes", std::vector<int64_t>{2}}}), (Doubles{0, 0.5, 0.5, 0}));
   EXPECT_EQ(gradient_at("max_pool", x, {{"kernel_shape", std::vector<int64_t>{4}}}), (Doubles{0, 1, 0, 0}));
   EXPECT_EQ(gradient_at("global_max_pool", x), (Doubles{0, 1, 0, 0}));
@@ -176,6 +182,16 @@ TEST(GradientChoices, ExtremesShareTies) {
   const std::vector<RefTensor> inputs = {floats({3}, {1, 2, 3}), floats({3}, {1, 3, 2})};
   EXPECT_EQ(elements(g, both[0], inputs), (std::vector<double>{0.5, 0, 1}));
   EXPECT_EQ(elements(g, both[1], inputs), (std::vector<double>{0.5, 1, 0}));
+}
+
+TEST(GradientChoices, PReluAtZero) {
+  Graph g;
+  const ValueId x = g.add_input("x", f64({3})), slope = g.add_input("slope", f64({1}));
+  const ValueId loss = sum_of_all(g, add_node(g, "prelu", {x, slope}));
+  const std::vector<ValueId> both = differentiate(g, operators(), loss, std::vector{x, slope});
+  const std::vector<RefTensor> inputs = {floats({3}, {0, 2, -3}), floats({1}, {0.25})};
+  EXPECT_EQ(elements(g, both[0], inputs), (std::vector<double>{0.25, 1, 0.25}));
+  EXPECT_EQ(elements(g, both[1], inputs), std::vector<double>{-3});
 }
 
 TEST(GradientChoices, PowersOfZero) {

@@ -1,135 +1,78 @@
-// Every rule against finite differences: odd shapes, broadcasting, every attribute that changes the formula.
+// Every rule of the operator table against finite differences.
 #include <gtest/gtest.h>
 
-#include <cmath>
-#include <set>
+#include <algorithm>
 
-#include "tests/transform/train/gradient_check.h"
+#include "tests/transform/train/rule_cases.h"
 
 namespace tw::testing {
 namespace {
 
 using Ints = std::vector<int64_t>;
+using graph::Graph;
+using graph::ValueId;
 
-void check_all(const std::vector<Case>& cases) {
-  for (const Case& c : cases) {
+std::vector<CaseSet> all_sets() {
+  std::vector<CaseSet> sets = element_cases();
+  for (std::vector<CaseSet>& more : std::vector{movement_cases(), window_cases()})
+    sets.insert(sets.end(), more.begin(), more.end());
+  return sets;
+}
+
+class GradientRules : public ::testing::TestWithParam<CaseSet> {};
+
+TEST_P(GradientRules, AreDifferences) {
+  for (const Case& c : GetParam().cases) {
     SCOPED_TRACE(c.op);
     check_case(c);
     if (::testing::Test::HasFatalFailure()) return;
   }
 }
 
-TEST(GradientRules, Unary) {
-  const std::set<std::string> positive = {"log", "sqrt"}, over_one = {"acosh"}, below_one = {"asin", "acos", "atanh"};
-  std::vector<Case> cases;
-  for (const std::string op : {"exp",        "log",
-                               "sqrt",       "sin",
-                               "cos",        "tan",
-                               "asin",       "acos",
-                               "atan",       "sinh",
-                               "cosh",       "asinh",
-                               "acosh",      "atanh",
-                               "erf",        "tanh",
-                               "sigmoid",    "softplus",
-                               "gelu",       "gelu_tanh",
-                               "reciprocal", "softsign",
-                               "mish",       "silu",
-                               "identity",   "hard_swish",
-                               "elu",        "celu",
-                               "selu",       "hard_sigmoid",
-                               "relu",       "leaky_relu",
-                               "neg",        "abs",
-                               "shrink",     "nan_to_zero",
-                               "clip",       "thresholded_relu"}) {
-    const Range range = positive.count(op)    ? Range{0.2, 3}
-                        : over_one.count(op)  ? Range{1.2, 4}
-                        : below_one.count(op) ? Range{-0.9, 0.9}
-                        : op == "tan"         ? Range{-1, 1}
-                        : op == "reciprocal"  ? Range{0.5, 3}
-                                              : Range{-4, 4};
-    cases.push_back({op, {f64({3, 7})}, {}, {range}});
+INSTANTIATE_TEST_SUITE_P(All, GradientRules, ::testing::ValuesIn(all_sets()),
+                         [](const auto& set) { return set.param.name; });
+
+// Neither 1, which hides sums, nor a multiple of a vector's lanes or of a stride of two.
+bool has_odd_extent(const Case& c) {
+  return std::ranges::any_of(c.inputs, [](const TensorType& input) {
+    return std::ranges::any_of(input.shape, [](int64_t extent) { return extent >= 3 && extent % 2 == 1; });
+  });
+}
+
+TEST(GradientRuleCases, EveryRuleHasOneOfOddShape) {
+  const std::vector<CaseSet> sets = all_sets();
+  for (const graph::OpDef& row : operators().rows()) {
+    if (row.gradient.kind != graph::Gradient::Kind::kRule) continue;
+    const bool is_checked = std::ranges::any_of(sets, [&](const CaseSet& set) {
+      return std::ranges::any_of(set.cases, [&](const Case& c) { return c.op == row.name && has_odd_extent(c); });
+    });
+    EXPECT_TRUE(is_checked) << "operator '" << row.name
+                            << "' has a gradient rule and no case of odd shape in *_cases.cpp";
   }
-  check_all(cases);
 }
 
-TEST(GradientRules, UnaryAttributes) {
-  const TensorType x = f64({2, 3, 5});
-  check_all({{"elu", {x}, {{"alpha", 0.3}}},
-             {"celu", {x}, {{"alpha", 1.7}}},
-             {"selu", {x}, {{"alpha", 1.2}, {"gamma", 0.7}}},
-             {"leaky_relu", {x}, {{"alpha", 0.3}}},
-             {"leaky_relu", {x}, {{"alpha", 0.0}}},
-             {"leaky_relu", {x}, {{"alpha", -0.5}}},
-             {"elu", {x}, {{"alpha", -0.5}}},
-             {"selu", {x}, {{"alpha", 0.5}, {"gamma", -1.5}}},
-             {"thresholded_relu", {x}, {{"alpha", -0.5}}},
-             {"silu", {x}, {{"alpha", 1.702}}},
-             {"thresholded_relu", {x}, {{"alpha", 0.25}}},
-             {"hard_sigmoid", {x}, {{"alpha", 0.4}, {"beta", 0.1}}},
-             {"shrink", {x}, {{"lambd", 0.7}, {"bias", 0.2}}},
-             {"clip", {x}, {{"min", -0.5}}},
-             {"clip", {x}, {{"max", int64_t{1}}}},
-             {"clip", {x}, {{"min", -0.5}, {"max", 0.75}}}});
+// A gather whose indices are constants: `indices` from x of `extent` rows.
+Graph constant_gather(int64_t extent, const Ints& indices, int64_t axis) {
+  Graph g;
+  g.name = "gather";
+  Shape x{2, 3};
+  x.insert(x.begin() + axis, extent);
+  const ValueId in = g.add_input("x", f64(x));
+  const ValueId at = add_constant(g, {i64({std::ssize(indices)}), {}, indices});
+  g.outputs = {add_node(g, "gather", {in, at}, {{"axis", axis}})};
+  return g;
 }
 
-TEST(GradientRules, Binary) {
-  std::vector<Case> cases;
-  for (const std::string op : {"add", "sub", "mul", "div", "min", "max", "fmod", "prelu", "pow"}) {
-    const Range range = op == "div" || op == "pow" || op == "fmod" ? Range{0.4, 2.5} : Range{};
-    for (const auto& [a, b] : std::vector<std::pair<Shape, Shape>>{
-             {{3, 5}, {3, 5}}, {{3, 5}, {5}}, {{3, 1}, {2, 1, 5}}, {{}, {4}}, {{1, 3}, {3, 1}}, {{2, 1, 1}, {1}}})
-      cases.push_back({op, {f64(a), f64(b)}, {}, {range}});
-  }
-  cases.push_back({"pow", {f64({5}), i64({5})}, {}, {{0.5, 2}, {-2, 3}}});
-  cases.push_back({"where", {boolean({3, 1}), f64({3, 5}), f64({2, 1, 5})}});
-  cases.push_back({"where", {boolean({3, 5}), f64({3, 5}), f64({3, 5})}});
-  cases.push_back({"band", {f64({2, 4, 5})}, {{"upper", int64_t{0}}, {"fill", -3.0}}});
-  cases.push_back({"band", {f64({4, 5})}, {{"lower", int64_t{-1}}, {"upper", int64_t{2}}, {"fill", 0.5}}});
-  cases.push_back({"dropout", {f64({4, 5})}, {{"ratio", 0.5}}});
-  for (const double ratio : {0.0, 0.4, 1.0})
-    cases.push_back({"dropout", {f64({3, 5}), i64({}), i64({})}, {{"ratio", ratio}, {"stream", int64_t{2}}}});
-  cases.push_back({"cast", {f64({7})}, {{"to", std::string("f64")}}});
-  check_all(cases);
-}
-
-TEST(GradientRules, Reductions) {
-  std::vector<Case> cases;
-  for (const std::string op :
-       {"sum", "mean", "max", "min", "prod", "l1", "l2", "sum_square", "log_sum", "log_sum_exp"}) {
-    const Range range = op == "log_sum" ? Range{0.3, 2} : Range{};
-    cases.push_back({"reduce_" + op, {f64({3, 4, 5})}, {}, {range}});
-    for (const int64_t keep : {0, 1}) {
-      cases.push_back({"reduce_" + op, {f64({3, 4, 5})}, {{"axes", Ints{-1, 0}}, {"keepdims", keep}}, {range}});
-      cases.push_back({"reduce_" + op, {f64({3, 1, 2})}, {{"axes", Ints{1}}, {"keepdims", keep}}, {range}});
+TEST(GradientRuleCases, ConstantIndices) {
+  std::mt19937_64 random(3);
+  const std::vector<std::pair<int64_t, Ints>> all = {
+      {4, {0, 0, 1, 1, 2, 2, 3, 3}}, {5, {4, -1, 0}}, {9, {2, 2, 2, 2, 2, 2, 2, 2, 2, 2}}, {1, {0, 0, 5}}};
+  for (const auto& [extent, indices] : all) {
+    for (const int64_t axis : {0, 2}) {
+      const Graph g = constant_gather(extent, indices, axis);
+      check_gradients(g, {random_tensor(g.value(g.inputs[0]).type, {}, random)});
     }
-    cases.push_back({"reduce_" + op, {f64({3})}, {{"axes", Ints{}}}, {range}});
   }
-  for (const std::string op : {"softmax", "log_softmax"}) {
-    cases.push_back({op, {f64({3, 4, 5})}});
-    cases.push_back({op, {f64({3, 4, 5})}, {{"axis", int64_t{1}}}});
-    cases.push_back({op, {f64({3, 1})}});
-  }
-  check_all(cases);
-}
-
-TEST(GradientRules, MatMul) {
-  std::vector<Case> cases;
-  for (const auto& [a, b] : std::vector<std::pair<Shape, Shape>>{{{3, 4}, {4, 5}},
-                                                                 {{3, 3}, {3, 3}},
-                                                                 {{2, 3, 4}, {4, 5}},
-                                                                 {{2, 3, 4}, {1, 4, 5}},
-                                                                 {{3, 4}, {2, 4, 5}},
-                                                                 {{2, 1, 3, 4}, {3, 4, 2}},
-                                                                 {{1, 3, 4}, {2, 1, 4, 2}},
-                                                                 {{2, 2, 3}, {2, 3, 2}},
-                                                                 {{4}, {4}},
-                                                                 {{4}, {4, 3}},
-                                                                 {{4}, {2, 4, 3}},
-                                                                 {{3, 4}, {4}},
-                                                                 {{2, 3, 4}, {4}},
-                                                                 {{3, 4}, {1, 1, 4, 2}}})
-    cases.push_back({"matmul", {f64(a), f64(b)}});
-  check_all(cases);
 }
 
 }  // namespace

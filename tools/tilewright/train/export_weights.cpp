@@ -23,7 +23,8 @@ void check_words(const VerbOptions& options) {
 
 frontend::EditableModel read_model(const VerbOptions& options) {
   try {
-    return frontend::EditableModel::read(options.model, options.compile.imports.front().link_folders);
+    return frontend::EditableModel::read(options.model, options.compile.imports.front().link_folders)
+        .with_own_parameters();
   } catch (const frontend::NotAModel& error) {
     throw neither(options.model, error);
   }

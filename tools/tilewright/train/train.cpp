@@ -4,13 +4,13 @@
 
 #include "driver/compile.h"
 #include "driver/outcome.h"
-#include "ops/list.h"
 #include "support/error.h"
 #include "support/join.h"
 #include "support/text.h"
 #include "tilewright/load.h"
 #include "tilewright/model_options.h"
 #include "tilewright/progress.h"
+#include "tilewright/train/memory_limit.h"
 #include "tilewright/train/train_options.h"
 #include "tilewright/verb.h"
 #include "train/training_graph.h"
@@ -53,6 +53,26 @@ std::vector<std::string> function_names(const train::Training& training) {
   return names;
 }
 
+std::string memory_text(const TrainingMemory& memory) {
+  const auto functions = mapped(memory.functions, [](const auto& f) {
+    return fmt::format("{} in {}", size_text(static_cast<double>(f.second)), f.first);
+  });
+  return fmt::format("memory: {} of states; beside them {}", size_text(static_cast<double>(memory.states)),
+                     fmt::join(functions, ", "));
+}
+
+// What is computed again, and what that costs; empty where all is kept.
+std::string recomputed_text(const CompiledTraining& made) {
+  const transform::Recomputed& again = made.training.recomputed;
+  if (again.values == 0) return "";
+  return fmt::format(
+      "computed again in the backward pass: {} of {}; {:.1f} % more arithmetic of products in a step, which would take "
+      "{} "
+      "if all was kept",
+      count_text(again.values, "value"), size_text(static_cast<double>(again.bytes)), 100 * made.more_flop,
+      size_text(static_cast<double>(made.peak_of_kept)));
+}
+
 void print_text(const GlobalOptions& global, const train::Training& training, const std::string& line) {
   say(global, line);
   const graph::Graph& step = training.functions.front().graph;
@@ -72,12 +92,12 @@ int train_model(const GlobalOptions& global, const VerbOptions& options) {
   train::TrainOptions chosen = train_options(options);
   if (leaves_out(options.compile, "merge-products")) chosen.products = train::Products::kApart;
   Progress progress(global);
-  driver::CompileOptions compile = with_surroundings(options.compile, progress);
+  const driver::CompileOptions compile = with_surroundings(options.compile, progress);
   const double start = now_seconds();
   const std::vector<frontend::ImportResult> models = import_for_training(options.model, compile);
-  const train::Training training = train::make_training(models, ops::all_ops(), chosen);
-  compile.states = training.states;
-  const driver::Compiled compiled = driver::compile_functions(training.functions, compile);
+  const CompiledTraining made = compile_within(options.memory_limit, models, chosen, compile);
+  const train::Training& training = made.training;
+  const driver::Compiled& compiled = made.compiled;
   if (!options.compile.stop_after.empty()) return kOk;
   driver::write_artefact(compiled, output);
   const driver::CompileOutcome outcome = driver::outcome_of(compiled);
@@ -96,12 +116,19 @@ int train_model(const GlobalOptions& global, const VerbOptions& options) {
                                        {"optimizer", name_of(chosen.optimizer.method)}};
     document["states"] = train::seen_names(training.states);
     document["functions"] = function_names(training);
+    const TrainingMemory memory = memory_of(compiled);
+    document["memory"] = {{"states", memory.states}, {"peak", memory.peak()}};
+    for (const auto& [function, bytes] : memory.functions) document["memory"][function] = bytes;
+    document["recomputed"] = {
+        {"values", training.recomputed.values}, {"bytes", training.recomputed.bytes}, {"more_flop", made.more_flop}};
     print_json("tilewright.train.v1", document);
     return kOk;
   }
   print_text(global, training,
              fmt::format("{} -> {} ({}) for {} in {}", options.model, output, size_text(static_cast<double>(bytes)),
                          outcome.summary.target, time_text(seconds)));
+  say(global, memory_text(memory_of(compiled)));
+  if (const std::string again = recomputed_text(made); !again.empty()) say(global, again);
   return kOk;
 }
 

@@ -8,6 +8,7 @@
 
 #include "frontend/onnx/edit/activations.h"
 #include "frontend/onnx/edit/main_graph.h"
+#include "frontend/onnx/equal_parameters.h"
 #include "frontend/onnx/file/model_file.h"
 #include "frontend/onnx/file/skeleton.h"
 #include "frontend/onnx/importer.h"
@@ -215,6 +216,12 @@ EditableModel EditableModel::with(std::span<const Rewrite> rewrites, uint64_t se
 
 ImportResult EditableModel::import(const graph::OpTable& ops, const ImportOptions& options) const {
   return import_model(*model_, folder_, ops, options);
+}
+
+EditableModel EditableModel::with_own_parameters() const {
+  auto changed = std::make_shared<onnx::ModelProto>(*model_);
+  part_equal_parameters(*changed->mutable_graph());
+  return {std::move(changed), folder_, link_folders_};
 }
 
 int64_t EditableModel::opset() const {

@@ -30,6 +30,9 @@ class EditableModel {
   /// The same as import_onnx_file.
   ImportResult import(const graph::OpTable& ops, const ImportOptions& options) const;
 
+  /// The model with an initializer for each parameter that training takes (equal_parameters.h).
+  EditableModel with_own_parameters() const;
+
   /// The opset of the default domain.
   int64_t opset() const;
   bool has_initializer(const std::string& name) const;

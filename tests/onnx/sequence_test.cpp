@@ -1,0 +1,78 @@
+// Sequences that are known at import, as torch's exporter writes split and stack.
+#include <gtest/gtest.h>
+
+#include "support/error.h"
+#include "tests/onnx/import_model.h"
+
+namespace tw::frontend {
+namespace {
+
+using namespace testing;
+
+// i64[], or i64[n] where there are several.
+void add_ints(ModelBuilder& m, const std::string& name, const std::vector<int64_t>& values) {
+  onnx::TensorProto& tensor = m.ints(name, values);
+  if (values.size() == 1) tensor.clear_dims();
+}
+
+// x [2, 5] in parts along axis 1, and of them what `finish` makes.
+template <typename Finish>
+ModelBuilder split(const std::vector<int64_t>& parts, const Finish& finish) {
+  ModelBuilder m(17);
+  m.input("x", {int64_t{2}, int64_t{5}}).output("y");
+  add_ints(m, "parts", parts);
+  set_int(m.node("SplitToSequence", {"x", "parts"}, {"s"}), "axis", 1);
+  finish(m);
+  return m;
+}
+
+const graph::RefTensor kX = tensor({2, 5}, {0, 1, 2, 3, 4, 5, 6, 7, 8, 9});
+
+std::vector<double> part(const std::vector<int64_t>& parts, int64_t position) {
+  return run(split(parts,
+                   [&](ModelBuilder& m) {
+                     add_ints(m, "at", {position});
+                     m.node("SequenceAt", {"s", "at"}, {"y"});
+                   }),
+             {kX})
+      .floats;
+}
+
+TEST(Sequences, PartsOfASplit) {
+  EXPECT_EQ(part({2}, 0), (std::vector<double>{0, 1, 5, 6}));
+  EXPECT_EQ(part({2}, 2), (std::vector<double>{4, 9})) << "the last part is smaller";
+  EXPECT_EQ(part({2}, -2), (std::vector<double>{2, 3, 7, 8}));
+  EXPECT_EQ(part({1, 3, 1}, 1), (std::vector<double>{1, 2, 3, 6, 7, 8}));
+  EXPECT_THROW(part({2}, 3), UserError);
+  EXPECT_THROW(part({2, 2}, 0), UserError);
+}
+
+TEST(Sequences, ConcatAndLength) {
+  const auto whole =
+      split({2}, [](ModelBuilder& m) { set_int(m.node("ConcatFromSequence", {"s"}, {"y"}), "axis", 1); });
+  EXPECT_EQ(run(whole, {kX}).floats, kX.floats);
+  const auto length = split({2}, [](ModelBuilder& m) {
+    m.node("SequenceLength", {"s"}, {"n"});
+    set_int(m.node("Cast", {"n"}, {"y"}), "to", onnx::TensorProto::FLOAT);
+  });
+  EXPECT_EQ(run(length, {kX}).floats, std::vector<double>{3});
+}
+
+TEST(Sequences, Stack) {
+  ModelBuilder m(17);
+  m.input("x", {int64_t{2}, int64_t{5}}).output("y");
+  m.node("SequenceConstruct", {"x", "x"}, {"s"});
+  onnx::NodeProto& node = m.node("ConcatFromSequence", {"s"}, {"y"});
+  set_int(node, "axis", 0);
+  set_int(node, "new_axis", 1);
+  EXPECT_EQ(run(m, {kX}).type.shape, (Shape{2, 2, 5}));
+}
+
+TEST(Sequences, DoNotLeave) {
+  ModelBuilder m = split({2}, [](ModelBuilder& m) { m.node("Identity", {"s"}, {"y"}); });
+  m.graph().mutable_output(0)->mutable_type()->mutable_sequence_type();
+  EXPECT_THROW(import_model(m), Unsupported);
+}
+
+}  // namespace
+}  // namespace tw::frontend

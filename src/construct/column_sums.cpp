@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "schedule/match/stages.h"
+#include "support/join.h"
 #include "te/axes.h"
 #include "te/reads.h"
 
@@ -13,13 +14,13 @@ namespace tw::construct {
 te::Program adding_program(const te::Program& all, const std::string& partial, const std::string& sum,
                            const std::vector<std::string>& outputs) {
   te::Program rest = all;
-  const te::Tensor parts = all.tensor(partial);
+  const std::vector<te::Tensor> parts = all.find_compute(partial)->outputs;
   std::erase_if(rest.computes, [&](const te::Compute& c) { return c.name() != sum && !te::depends_on(all, c, sum); });
   rest.outputs = outputs;
   std::erase_if(rest.inputs, [&](const te::Tensor& t) {
     return std::ranges::none_of(rest.computes, [&](const te::Compute& c) { return te::count_reads(c, t.name) > 0; });
   });
-  rest.inputs.push_back(parts);
+  append(rest.inputs, parts);
   return rest;
 }
 
@@ -54,7 +55,7 @@ Result<SumsKernel> split_rows(const schedule::ColumnSums& match, int64_t parts, 
     out.root = match.sum + ".rf";
     split.rfactor_blocks(match.sum, out.row, parts).layout(out.root, Layout().reorder(order));
     const te::Program rest =
-        adding_program(schedule::rewritten(match.program, split), out.root, match.sum, {match.output});
+        adding_program(schedule::rewritten(match.program, split), out.root, match.sum, match.sums_that_leave());
     const Result<Candidates> adding = add({rest, {}}, target);
     if (!adding.ok()) return Reason{adding.reason()};
     for (const schedule::Primitive& p : adding->front().schedule.primitives()) split.add(p);

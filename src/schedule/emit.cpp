@@ -347,10 +347,13 @@ class Emitter {
     for (size_t k = 0; k < c.outputs.size(); ++k)
       old.push_back(load(c.outputs[k].name, c.outputs[k].type, output_indices(stage, k)));
     if (c.combiner.kind == te::CombinerKind::kTuple) return tuple_leaf(stage, members, old, terms);
-    const bool product =
-        c.combiner.kind == te::CombinerKind::kSum && terms[0].op() == Op::kMul && terms[0].type().is_float();
-    const Expr next = product ? fma(terms[0].arg(0), terms[0].arg(1), old[0]) : c.combiner.combine(old[0], terms[0]);
-    return leaf(stage, {next});
+    std::vector<Expr> next;
+    for (size_t k = 0; k < terms.size(); ++k) {
+      const bool product =
+          c.combiner.kind == te::CombinerKind::kSum && terms[k].op() == Op::kMul && terms[k].type().is_float();
+      next.push_back(product ? fma(terms[k].arg(0), terms[k].arg(1), old[k]) : c.combiner.combine(old[k], terms[k]));
+    }
+    return leaf(stage, next);
   }
 
   // All new values of `members` are computed before the first is stored.

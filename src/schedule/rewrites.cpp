@@ -6,6 +6,7 @@
 
 #include "schedule/stage.h"
 #include "support/error.h"
+#include "support/join.h"
 #include "support/math.h"
 #include "te/axes.h"
 #include "te/online.h"
@@ -73,19 +74,21 @@ void check_fresh(const State& state, const std::string& name) {
 
 namespace {
 
-std::vector<te::Compute>::iterator with_one_output(te::Program& program, const std::string& stage,
-                                                   std::string_view primitive) {
+// Of several outputs only those of a reduction that combines each by itself.
+std::vector<te::Compute>::iterator with_own_outputs(te::Program& program, const std::string& stage,
+                                                    std::string_view primitive) {
   const auto at = std::ranges::find(program.computes, stage, [](const te::Compute& c) { return c.name(); });
-  if (at == program.computes.end() || at->outputs.size() != 1)
+  const bool found = at != program.computes.end();
+  if (!found || (at->outputs.size() != 1 && (!at->is_reduction() || at->combiner.kind == te::CombinerKind::kTuple)))
     throw UserError(fmt::format("{}: no stage {} with one output", primitive, stage));
   return at;
 }
 
-te::Compute copy_of(const te::Tensor& source, const te::Tensor& target) {
+te::Compute copy_of(const std::vector<te::Tensor>& sources, const std::vector<te::Tensor>& targets) {
   te::Compute copy;
-  copy.axes = te::make_axes('i', source.shape);
-  copy.outputs = {target};
-  copy.body = {source(te::variables(copy.axes))};
+  copy.axes = te::make_axes('i', sources[0].shape);
+  copy.outputs = targets;
+  for (const te::Tensor& source : sources) copy.body.push_back(source(te::variables(copy.axes)));
   return copy;
 }
 
@@ -145,18 +148,20 @@ Layout fitting_layout(const std::string& text, const Shape& shape) {
 
 void apply_cache_write(State& state, const Primitive& p) {
   te::Program program = current_program(state);
-  const auto at = with_one_output(program, p.stage, "cache_write");
-  const te::Tensor original = at->outputs[0];
-  const te::Tensor accumulator{p.stage + ".acc", original.type, original.shape};
-  check_fresh(state, accumulator.name);
-  at->outputs = {accumulator};
+  const auto at = with_own_outputs(program, p.stage, "cache_write");
+  const std::vector<te::Tensor> originals = at->outputs;
+  for (te::Tensor& output : at->outputs) output.name += ".acc";
+  const std::vector<te::Tensor> accumulators = at->outputs;
+  check_fresh(state, accumulators[0].name);
   std::vector<std::string> changed = {p.stage};
   for (te::Compute& reader : program.computes) {
-    if (!program.is_output(p.stage) || te::count_reads(reader, p.stage) == 0) continue;
-    rename_reads(reader, p.stage, accumulator.name, Expr());
-    changed.push_back(reader.name());
+    for (const te::Tensor& original : originals) {
+      if (!program.is_output(original.name) || te::count_reads(reader, original.name) == 0) continue;
+      rename_reads(reader, original.name, original.name + ".acc", Expr());
+      changed.push_back(reader.name());
+    }
   }
-  program.computes.insert(at + 1, copy_of(accumulator, original));
+  program.computes.insert(at + 1, copy_of(accumulators, originals));
   refresh(state, program, changed);
 }
 
@@ -178,13 +183,13 @@ void apply_cache_read(State& state, const Primitive& p) {
   // An input is there from the start: a copy for all readers is under way while other stages compute.
   const bool is_input = program.find_compute(source.name) == nullptr;
   if (is_input && p.loops.empty()) first = program.computes.begin();
-  program.computes.insert(first, copy_of(source, cache));
+  program.computes.insert(first, copy_of({source}, {cache}));
   refresh(state, program, changed);
 }
 
 void apply_rfactor(State& state, const Primitive& p) {
   te::Program program = current_program(state);
-  const auto at = with_one_output(program, p.stage, "rfactor");
+  const auto at = with_own_outputs(program, p.stage, "rfactor");
   te::Compute& original = *at;
   const auto axis = std::find_if(original.reduce_axes.begin(), original.reduce_axes.end(),
                                  [&](const te::Axis& r) { return r.name == p.loops.at(0); });
@@ -194,11 +199,11 @@ void apply_rfactor(State& state, const Primitive& p) {
   const std::string lane = fmt::format("i{}", original.axes.size());
 
   te::Compute partial = original;
-  te::Tensor rf = original.outputs[0];
-  rf.name = p.stage + ".rf";
-  rf.shape.push_back(factor);
-  check_fresh(state, rf.name);
-  partial.outputs = {rf};
+  for (te::Tensor& rf : partial.outputs) {
+    rf.name += ".rf";
+    rf.shape.push_back(factor);
+  }
+  check_fresh(state, partial.name());
   partial.axes.push_back({lane, factor});
   te::Axis& outer = partial.reduce_axes[axis - original.reduce_axes.begin()];
   const int64_t extent = outer.extent;
@@ -206,15 +211,17 @@ void apply_rfactor(State& state, const Primitive& p) {
   if (!p.option.empty() && p.option != "blocks") throw UserError(fmt::format("rfactor: unknown option '{}'", p.option));
   const Expr point =
       p.option.empty() ? outer.var() * int_imm(factor) + var(lane) : var(lane) * int_imm(outer.extent) + outer.var();
-  partial.body[0] = substitute(partial.body[0], {{outer.name, point}});
-  if (extent % factor != 0)
-    partial.body[0] = select(point < int_imm(extent), partial.body[0], original.combiner.identity.at(0));
+  for (size_t k = 0; k < partial.body.size(); ++k) {
+    partial.body[k] = substitute(partial.body[k], {{outer.name, point}});
+    if (extent % factor != 0)
+      partial.body[k] = select(point < int_imm(extent), partial.body[k], original.combiner.identity.at(k));
+  }
 
   te::Compute total = original;
   total.reduce_axes = {{"r0", factor}};
   std::vector<Expr> indices = te::variables(total.axes);
   indices.push_back(var("r0"));
-  total.body = {rf(indices)};
+  total.body = mapped(partial.outputs, [&](const te::Tensor& rf) { return rf(indices); });
   *at = total;
   program.computes.insert(at, partial);
   refresh(state, program, {p.stage});

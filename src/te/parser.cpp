@@ -6,6 +6,7 @@
 #include <map>
 
 #include "support/error.h"
+#include "support/join.h"
 #include "te/parser.h"
 #include "te/text.h"
 
@@ -104,7 +105,6 @@ class Parser {
     Combiner& combiner = compute.combiner;
     combiner.kind = static_cast<CombinerKind>(kind - kCombinerNames.begin());
     const bool tuple = combiner.kind == CombinerKind::kTuple;
-    if (!tuple && compute.outputs.size() != 1) Lexer::fail_at(at, fmt::format("'{}' has one output", at.text));
     lexer_.expect("(");
     do {
       const std::string name = axis_name(compute);
@@ -116,7 +116,8 @@ class Parser {
       lexer_.expect("from");
       combiner.identity = expr_list(compute, {});
     } else {
-      combiner.identity = {identity_of(combiner.kind, compute.outputs[0].type)};
+      combiner.identity =
+          mapped(compute.outputs, [&](const Tensor& output) { return identity_of(combiner.kind, output.type); });
     }
     lexer_.expect("over");
     axes(compute);

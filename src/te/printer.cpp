@@ -26,8 +26,11 @@ std::string axis_list(const std::vector<Axis>& axes) { return name_list(axis_nam
 
 bool has_default_identity(const Compute& compute) {
   const Combiner& combiner = compute.combiner;
-  return combiner.kind != CombinerKind::kTuple &&
-         equal(combiner.identity.at(0), identity_of(combiner.kind, compute.outputs[0].type));
+  if (combiner.kind == CombinerKind::kTuple) return false;
+  for (size_t k = 0; k < compute.outputs.size(); ++k) {
+    if (!equal(combiner.identity.at(k), identity_of(combiner.kind, compute.outputs[k].type))) return false;
+  }
+  return true;
 }
 
 std::string reduction_text(const Compute& compute) {

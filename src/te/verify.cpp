@@ -80,10 +80,7 @@ class Verifier {
       TW_CHECK(combiner.identity[k].type() == compute.outputs[k].type, "compute '{}': identity of type {}",
                compute.name(), to_string(combiner.identity[k].type()));
     }
-    if (combiner.kind != CombinerKind::kTuple) {
-      TW_CHECK(count == 1, "compute '{}': a plain combiner with {} outputs", compute.name(), count);
-      return;
-    }
+    if (combiner.kind != CombinerKind::kTuple) return;  // each output by itself
     TW_CHECK(combiner.lhs.size() == count && combiner.rhs.size() == count && combiner.result.size() == count,
              "compute '{}': tuple combiner of {}, {} and {} parts for {} outputs", compute.name(), combiner.lhs.size(),
              combiner.rhs.size(), combiner.result.size(), count);

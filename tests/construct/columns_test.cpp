@@ -1,6 +1,7 @@
 // Reductions that keep columns, alone in their group: long ones of few columns in parts, whatever the width.
 #include <gtest/gtest.h>
 
+#include "te/join_sums.h"
 #include "te/rewrite.h"
 #include "tests/construct/construct_check.h"
 
@@ -56,6 +57,38 @@ TEST(GpuColumns, LongReductionsOfFewColumnsAreCombinedInParts) {
   expect_kernels({{200, 33}, DataType::f16(), te::CombinerKind::kSum, true}, 2, 1e-2);
   expect_kernels({{128, 30}, DataType::f32(), te::CombinerKind::kMax}, 2);
   expect_kernels({{3, 144, 24}, DataType::f32(), te::CombinerKind::kSum, true, true}, 2);
+}
+
+// Sums of x, or of v = x + y, which leaves, too, and of that times z: what a norm's scale and bias get.
+te::Program two_sums(const Shape& shape, bool leaves) {
+  te::Builder b;
+  const te::Tensor x = b.placeholder("x", DataType::f32(), shape), y = b.placeholder("y", DataType::f32(), shape),
+                   z = b.placeholder("z", DataType::f32(), shape);
+  const te::Tensor v = leaves ? b.compute("v", shape, [&](const auto& i) { return x(i) + y(i); }) : x;
+  const auto sum = [&](const char* name, const auto& term) {
+    return b.reduce(name, {shape[1]}, {shape[0]}, te::CombinerKind::kSum, [&](const auto& i, const auto& r) {
+      return term(std::vector<Expr>{r[0], i[0]});
+    });
+  };
+  const te::Tensor bias = sum("bias", [&](const auto& i) { return v(i); });
+  const te::Tensor scale = sum("scale", [&](const auto& i) { return v(i) * z(i); });
+  return te::join_sums(b.finish("two", leaves ? std::vector<te::Tensor>{v, bias, scale} : std::vector{bias, scale}));
+}
+
+TEST(SeveralSums, OfTheSameColumnsAreOneKernel) {
+  for (const bool leaves : {false, true}) {
+    for (const Shape& shape : {Shape{160, 48}, Shape{149, 13}, Shape{48, 128}, Shape{256, 7}}) {
+      const te::Program program = two_sums(shape, leaves);
+      EXPECT_EQ(program.computes.size(), leaves ? 2U : 1U) << te::to_string(program);
+      for (const char* target : {"cpu:x86-64-v3", "cpu:x86-64-v4", "cuda:sm_80", "cuda:sm_90a"}) {
+        SCOPED_TRACE(target + te::to_string(program));
+        const targets::Target t = targets::find_target(target);
+        const Candidates candidates = construct(t.families, {program, {}}, t.info, nullptr);
+        EXPECT_LE(kernels_of(program, candidates.front()), 2U) << "one, or parts and their sums";
+        check({program, {}}, target, leaves ? "sums" : "columns", 1e-5);
+      }
+    }
+  }
 }
 
 TEST(GpuColumns, PartsOfUnequalLength) {

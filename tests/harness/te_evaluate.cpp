@@ -117,7 +117,8 @@ class ComputeEvaluator {
 
   void combine(std::vector<Word>& totals) {
     if (compute_.combiner.kind != CombinerKind::kTuple) {
-      totals[0] = binary(op_of(compute_.combiner.kind), body_[0].type, totals[0], value(body_[0]));
+      for (size_t k = 0; k < body_.size(); ++k)
+        totals[k] = binary(op_of(compute_.combiner.kind), body_[k].type, totals[k], value(body_[k]));
       return;
     }
     const size_t first = compute_.axes.size() + compute_.reduce_axes.size();

@@ -95,6 +95,24 @@ TEST(FuseOutputs, AProductLeavesBesideItsActivation) {
             "matmul+relu+tanh:m,y,z");
 }
 
+// The gradients of a norm's bias and scale; sums of rows are other kernels.
+TEST(FuseOutputs, SumsOfTheSameColumnsAreSiblings) {
+  const char* text = R"(graph g {{
+  input d : f32[32, 16]
+  input x : f32[32, 16]
+  b : f32[1, 16] = reduce_sum(d) {{axes = [0], keepdims = 1}} as b
+  m : f32[32, 16] = mul(d, x) as m
+  s : {0}
+  output b, s
+}})";
+  for (const DeviceKind kind : {DeviceKind::kCpu, DeviceKind::kCuda}) {
+    const auto groups = [&](const char* last) { return fused(fmt::format(fmt::runtime(text), last), kind).groups; };
+    EXPECT_EQ(groups("f32[1, 16] = reduce_sum(m) {axes = [0], keepdims = 1} as s"), "reduce_sum+mul+reduce_sum:b,s");
+    EXPECT_EQ(groups("f32[32, 1] = reduce_sum(m) {axes = [1], keepdims = 1} as s"), "reduce_sum:b mul+reduce_sum:s");
+    EXPECT_EQ(groups("f32[1, 16] = reduce_max(m) {axes = [0], keepdims = 1} as s"), "reduce_sum:b mul+reduce_max:s");
+  }
+}
+
 // b is computed from a by a product, and needed beside a: one group would wait for itself.
 TEST(FuseOutputs, NoGroupWaitsForItself) {
   const Fused f = fused(R"(graph g {

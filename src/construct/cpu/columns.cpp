@@ -42,7 +42,7 @@ Result<const te::Compute*> reduction_of(const te::Program& program) {
   const Result<const te::Compute*> only = schedule::only_reduction(program);
   if (!only.ok()) return Reason{only.reason()};
   const te::Compute* found = *only;
-  if (found->outputs.size() != 1) return declined("{} has several outputs", found->name());
+  if (found->combiner.kind == te::CombinerKind::kTuple) return declined("{} combines tuples", found->name());
   if (found->axes.empty() || found->axes.back().extent == 1) return declined("{} keeps no axis", found->name());
   if (schedule::reduces_contiguous(*found)) return declined("{} reduces the contiguous axis", found->name());
   return found;

@@ -53,7 +53,8 @@ Result<const te::Compute*> reduction_of(const te::Program& program) {
   const Result<const te::Compute*> only = schedule::only_reduction(program);
   if (!only.ok()) return Reason{only.reason()};
   const te::Compute* found = *only;
-  if (found->outputs.size() != 1 || found->axes.empty()) return declined("{} has no columns", found->name());
+  if (found->combiner.kind == te::CombinerKind::kTuple || found->axes.empty())
+    return declined("{} has no columns", found->name());
   if (schedule::has_empty_axis(*found)) return declined("{} has an axis of extent 0", found->name());
   return found;
 }
@@ -299,7 +300,7 @@ Result<Construction> in_parts(const Columns& plan, const Construction& base, int
     for (const schedule::Primitive& p : part.primitives()) out.schedule.add(p);
   }
   std::erase_if(first.program.computes, [&](const te::Compute& c) { return c.name() != first.sum; });
-  first.program.outputs = {first.sum};
+  first.program.outputs = mapped(first.compute().outputs, &te::Tensor::name);
   first.lanes = lanes_of(first, target);
   schedule_strips(first, 1, target, out.schedule);
   out.trace = {fmt::format("{} columns by a thread, in {} parts", first.lanes, parts)};

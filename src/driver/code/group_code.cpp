@@ -9,6 +9,7 @@
 #include "schedule/match/contraction.h"
 #include "support/error.h"
 #include "te/join_outputs.h"
+#include "te/join_sums.h"
 #include "te/merge_axes.h"
 #include "te/reads.h"
 #include "te/rewrite.h"
@@ -132,7 +133,7 @@ GroupTe te_of(const GroupInputs& in, const graph::Graph& body) {
     if (in.graph.value(outer).is_kept()) te.kept[names.at(tensor)] = Layout();
   }
   for (size_t i = 0; i < group.output_tensors.size(); ++i) te.values[group.output_tensors[i]] = in.group.outputs[i];
-  te.program = te::join_outputs(te::apply_layouts(te.program, activation_layouts(in, te)));
+  te.program = te::join_outputs(te::join_sums(te::apply_layouts(te.program, activation_layouts(in, te))));
   return te;
 }
 

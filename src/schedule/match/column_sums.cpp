@@ -23,6 +23,12 @@ bool reads_as_columns(const te::Compute& sum, const Expr& read, int row_dim) {
 
 }  // namespace
 
+std::vector<std::string> ColumnSums::sums_that_leave() const {
+  std::vector<std::string> others = program.outputs;
+  std::erase(others, value);
+  return others;
+}
+
 Result<ColumnSums> match_column_sums(Schedule& s, const te::Program& program) {
   ColumnSums out;
   out.program = inline_stages(s, program);
@@ -30,9 +36,10 @@ Result<ColumnSums> match_column_sums(Schedule& s, const te::Program& program) {
   if (!only.ok()) return Reason{only.reason()};
   const te::Compute& sum = **only;
   out.sum = sum.name();
-  if (has_empty_axis(sum) || sum.axes.empty() || sum.reduce_axes.size() != 1 || sum.outputs.size() != 1)
+  if (has_empty_axis(sum) || sum.axes.empty() || sum.reduce_axes.size() != 1)
     return declined("{} is no reduction over one axis that keeps columns", out.sum);
-  if (!te::summed_term(sum.body[0]).same(sum.body[0])) return declined("{} sums some of the rows only", out.sum);
+  const auto sums_all = [](const Expr& body) { return te::summed_term(body).same(body); };
+  if (!std::ranges::all_of(sum.body, sums_all)) return declined("{} sums some of the rows only", out.sum);
   const Result<std::string> output = epilogue_output(out.program, sum);
   if (!output.ok()) return Reason{output.reason()};
   out.output = *output;
@@ -44,7 +51,7 @@ Result<ColumnSums> match_column_sums(Schedule& s, const te::Program& program) {
   }
   if (out.value.empty() || !out.program.is_output(out.value)) return declined("no value leaves beside {}", out.sum);
   const te::Compute& value = *out.program.find_compute(out.value);
-  const std::vector<Expr> reads = te::reads_of(sum, value.outputs);
+  const std::vector<Expr> reads = te::distinct_reads(sum, out.value);
   for (const te::Compute& c : out.program.computes) {
     if (c.name() != out.sum && te::count_reads(c, out.value) > 0)
       return declined("{} reads {} after {}", c.name(), out.value, out.sum);
@@ -53,7 +60,8 @@ Result<ColumnSums> match_column_sums(Schedule& s, const te::Program& program) {
   out.row_dim = te::dim_of_axis(reads[0], out.row().name);
   if (!reads_as_columns(sum, reads[0], out.row_dim))
     return declined("{} does not combine rows of {} element by element", out.sum, out.value);
-  if (out.program.outputs.size() != 2) return declined("{} outputs", out.program.outputs.size());
+  const size_t sums = out.output == out.sum ? sum.outputs.size() : 1;
+  if (out.program.outputs.size() != 1 + sums) return declined("{} outputs", out.program.outputs.size());
   return out;
 }
 

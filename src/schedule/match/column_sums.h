@@ -11,10 +11,12 @@ namespace tw::schedule {
 struct ColumnSums {
   te::Program program;
   std::string value;   // output [.., row, .., column], which the reduction reads at its own points
-  std::string sum;     // reduction over the rows; its axes are the others of the value, the column last
+  std::string sum;     // reduction over the rows, or several; its axes are the others of the value, the column last
   std::string output;  // what follows the sum point by point, or itself
   int row_dim = 0;     // of the value
   const te::Compute& reduction() const { return *program.find_compute(sum); }
+  /// All outputs but the value.
+  std::vector<std::string> sums_that_leave() const;
   const te::Axis& row() const { return reduction().reduce_axes.front(); }
 };
 

@@ -46,7 +46,9 @@ Result<Beside> one_kernel(const te::Program& program) {
   const Result<const te::Compute*> only = only_reduction(stages);
   if (only.ok() && !(*only)->axes.empty() && !reduces_contiguous(**only)) {
     Schedule sums;
-    return match_column_sums(sums, program).ok() ? Result<Beside>(Beside::kColumns) : after(stages, **only);
+    if (match_column_sums(sums, program).ok()) return Beside::kColumns;
+    const Result<Beside> beside = after(stages, **only);
+    return beside.ok() && (*only)->outputs.size() > 1 ? Result<Beside>(Beside::kSums) : beside;
   }
   Schedule rows;  // a sum of squares is a sum of products, too
   const Result<RowProgram> found = row_program(rows, program);

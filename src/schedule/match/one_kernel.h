@@ -12,7 +12,8 @@ namespace tw::schedule {
 enum class Beside : uint8_t {
   kPoints,   // at the owner's points
   kRows,     // some once for each row
-  kColumns,  // a sum of columns, in parts which a second kernel adds
+  kColumns,  // sums of columns, in parts which a second kernel adds
+  kSums,     // beside each other: sums of the same columns
 };
 
 /// Of a program after te::join_outputs. Declines where some output needs a kernel of its own.

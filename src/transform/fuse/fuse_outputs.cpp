@@ -240,16 +240,24 @@ class OutputFuser {
     return joined;
   }
 
+  // Or those that sum its columns, the same factors or others.
   RuleResult are_siblings(ValueId value, int a, int b) {
     const Why other = because(kSiblingsRule, "groups of another space");
-    if (!has_points_of(value, a) || !has_points_of(value, b)) return other;
+    const bool sums = sums_columns(a) && sums_columns(b);
+    if (!sums && (!has_points_of(value, a) || !has_points_of(value, b))) return other;
     if (clusters_.between(b, a) != ClusterOrder::kNone)
       return because("cycle", "{} needs what {} computes", name_of(a), name_of(b));
     const RuleResult apart = may_unite(a, b);
     if (!apart.ok()) return apart;
     const Result<schedule::Beside> kernel = one_kernel(a, b);
     if (!kernel.ok()) return because("kernel", "{}", kernel.reason());
-    return kSiblingsRule;
+    return sums && *kernel != schedule::Beside::kSums ? RuleResult(other) : RuleResult(kSiblingsRule);
+  }
+
+  // One reduction and what it reads point by point; of columns or not is a matter of the kernel.
+  bool sums_columns(int cluster) const {
+    const Kind& kind = kinds_[cluster];
+    return kind.reductions > 0 && kind.contractions == 0 && kind.others == 0 && !changes_state(cluster);
   }
 
   // ---- What both have in common.

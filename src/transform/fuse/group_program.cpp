@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "te/join_outputs.h"
+#include "te/join_sums.h"
 #include "te/merge_axes.h"
 #include "te/rewrite.h"
 
@@ -46,7 +47,7 @@ te::Program stored_program(const Graph& body, const graph::OpTable& ops, std::ma
   };
   for (size_t i = 0; i < group.inputs.size(); ++i) store(group.program.inputs[i].name, group.inputs[i]);
   for (size_t i = 0; i < body.outputs.size(); ++i) store(group.output_tensors[i], body.outputs[i]);
-  const te::Program joined = te::join_outputs(te::apply_layouts(program, layouts));
+  const te::Program joined = te::join_outputs(te::join_sums(te::apply_layouts(program, layouts)));
   return te::merge_reductions(te::apply_layouts(joined, te::mergeable_axes(joined)));
 }
 

@@ -313,12 +313,13 @@ const char* model_target(const TwModel* model) {
 }
 
 int32_t state_count(const TwModel* model) {
-  return model == nullptr ? 0 : static_cast<int32_t>(manifest_of(model).states.size());
+  return model == nullptr ? 0 : static_cast<int32_t>(model->model->states().size());
 }
 
 TwStatus* state_info(const TwModel* model, int32_t state, TwTensorInfo* info) {
   return guard([&] {
-    const auto& states = manifest_of(model).states;
+    require(model != nullptr, "model is null");
+    const auto states = model->model->states();
     require(state >= 0 && static_cast<size_t>(state) < states.size(), "there is no such state");
     describe(states[static_cast<size_t>(state)].tensor, info);
   });

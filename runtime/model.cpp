@@ -66,6 +66,7 @@ Model::Model(Memory image, const Options& options) : image_(std::move(image)) {
   const format::Bytes metadata = artefact_.section("metadata");
   if (!metadata.empty()) metadata_.assign(metadata.begin(), metadata.end());
   functions_ = format::functions_of(manifest());
+  states_ = manifest().seen_states();
   for (const format::Entry& entry : manifest().entries) {
     changes_state_.push_back(std::ranges::find(entry.buffers, format::Place::kNextState, &format::Buffer::place) !=
                              entry.buffers.end());

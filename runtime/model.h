@@ -26,6 +26,8 @@ class Model {
   const DeviceModel& device() const { return *device_; }
   /// What the ONNX model says of itself, as JSON.
   const std::string& metadata() const { return metadata_; }
+  /// As callers see them.
+  std::span<const format::State> states() const { return states_; }
   /// Throws Error(kInvalidArgument) when there is no such entry.
   const format::Entry& entry(int index) const;
   std::span<const format::Function> functions() const { return functions_; }
@@ -48,6 +50,7 @@ class Model {
   format::Artefact artefact_;
   std::unique_ptr<DeviceModel> device_;
   std::vector<format::Function> functions_;
+  std::vector<format::State> states_;
   std::vector<bool> changes_state_;  // by entry
   std::string metadata_ = "{}";
 };

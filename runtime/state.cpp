@@ -23,16 +23,19 @@ StateRange range_of(const format::State& state) { return {state.offset, format::
 
 State::State(std::shared_ptr<const void> owner, const format::Artefact& artefact, const DeviceModel& device,
              const Options& options)
-    : owner_(std::move(owner)), artefact_(artefact), model_(device), device_(device.create_state(options)) {
+    : owner_(std::move(owner)),
+      artefact_(artefact),
+      seen_(artefact.manifest().seen_states()),
+      model_(device),
+      device_(device.create_state(options)) {
   reset();
 }
 
 const format::State& State::row(int index) const {
-  const auto& states = artefact_.manifest().states;
-  if (index < 0 || static_cast<size_t>(index) >= states.size()) {
-    format::fail(ErrorCode::kInvalidArgument, "there is no state ", index, "; the model has ", states.size());
+  if (index < 0 || static_cast<size_t>(index) >= seen_.size()) {
+    format::fail(ErrorCode::kInvalidArgument, "there is no state ", index, "; the model has ", seen_.size());
   }
-  return states[static_cast<size_t>(index)];
+  return seen_[static_cast<size_t>(index)];
 }
 
 void State::get(int index, const DLTensor& to) {
@@ -74,7 +77,7 @@ void State::save(const std::string& path) {
   const std::vector<uint8_t> block = read_all();
   std::vector<format::NamedTensor> tensors;
   std::vector<std::vector<uint8_t>> rows;  // of those that are stored otherwise
-  for (const format::State& state : artefact_.manifest().states) {
+  for (const format::State& state : seen_) {
     const format::TensorSpec& spec = state.tensor;
     const auto bytes = static_cast<size_t>(format::tensor_bytes(spec));
     format::Bytes values = format::Bytes(block).subspan(static_cast<size_t>(state.offset), bytes);
@@ -86,7 +89,6 @@ void State::save(const std::string& path) {
 
 void State::load(const std::string& path) {
   const Memory file = read_file(path);
-  const auto& states = artefact_.manifest().states;
   std::vector<format::NamedTensor> tensors;
   try {
     tensors = format::parse_safetensors({file.data(), file.size()});
@@ -95,8 +97,8 @@ void State::load(const std::string& path) {
   }
   std::vector<uint8_t> block = read_all();
   for (const format::NamedTensor& tensor : tensors) {
-    const auto state = std::ranges::find(states, tensor.name, [](const format::State& s) { return s.tensor.name; });
-    if (state == states.end())
+    const auto state = std::ranges::find(seen_, tensor.name, [](const format::State& s) { return s.tensor.name; });
+    if (state == seen_.end())
       format::fail(ErrorCode::kInvalidArgument, "'", path, "' has '", tensor.name, "', which is no state of the model");
     if (tensor.dtype != state->tensor.dtype || tensor.shape != state->tensor.shape) {
       format::fail(ErrorCode::kInvalidArgument, "'", path, "': state '", tensor.name, "' is ",
@@ -105,7 +107,7 @@ void State::load(const std::string& path) {
     }
     std::ranges::copy(stored_of(*state, tensor.bytes), block.begin() + static_cast<std::ptrdiff_t>(state->offset));
   }
-  for (const format::State& state : states) {
+  for (const format::State& state : seen_) {
     if (std::ranges::find(tensors, state.tensor.name, &format::NamedTensor::name) == tensors.end())
       format::fail(ErrorCode::kInvalidArgument, "'", path, "' lacks the state '", state.tensor.name, "'");
   }

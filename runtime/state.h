@@ -39,6 +39,7 @@ class State {
 
   const std::shared_ptr<const void> owner_;
   const format::Artefact& artefact_;
+  const std::vector<format::State> seen_;
   const DeviceModel& model_;
   std::unique_ptr<DeviceState> device_;
   std::shared_mutex mutex_;

@@ -58,7 +58,7 @@ pack() {
   ldd "$tilewright" "$node_tests" | awk '$3 ~ "^/" { print $3 }' | sort -u |
     grep -vE '/(libc|libm|libstdc\+\+|libgcc_s|libpthread|libdl)\.so' | xargs -I{} cp -L {} "$folder/lib"
   # For bench/run.py --tilewright gpu/bin/tilewright, with LD_LIBRARY_PATH=gpu/lib.
-  find "$build" -name 'libtilewright_rt.so' -exec cp -L {} "$folder/lib" \;
+  cp -L "$build/runtime/libtilewright_rt.so" "$folder/lib"
   cp -rL "$data" "$folder/data"
   cp -r "$operators" "$folder/operators"
   mkdir "$folder/cli"

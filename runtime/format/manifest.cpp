@@ -43,8 +43,11 @@ template <>
 constexpr auto kFields<TensorSpec> = std::tuple(Field{"name", &TensorSpec::name}, Field{"dtype", &TensorSpec::dtype},
                                                 Field{"shape", &TensorSpec::shape});
 template <>
+constexpr auto kFields<StatePart> = std::tuple(Field{"tensor", &StatePart::tensor}, Field{"order", &StatePart::order});
+template <>
 constexpr auto kFields<State> = std::tuple(Field{"tensor", &State::tensor}, Field{"next", &State::next},
-                                           Field{"offset", &State::offset}, Field{"order", &State::order});
+                                           Field{"offset", &State::offset}, Field{"order", &State::order},
+                                           Field{"parts", &State::parts});
 template <>
 constexpr auto kFields<Buffer> = std::tuple(Field{"place", &Buffer::place}, Field{"index", &Buffer::index},
                                             Field{"offset", &Buffer::offset}, Field{"bytes", &Buffer::bytes},
@@ -307,6 +310,19 @@ int64_t Manifest::state_bytes() const {
   int64_t end = 0;
   for (const State& state : states) end = std::max(end, state.offset + tensor_bytes(state.tensor));
   return end;
+}
+
+std::vector<State> Manifest::seen_states() const {
+  std::vector<State> seen;
+  for (const State& state : states) {
+    if (state.parts.empty()) seen.push_back(state);
+    int64_t offset = state.offset;
+    for (const StatePart& part : state.parts) {
+      seen.push_back({part.tensor, "", offset, part.order, {}});
+      offset += tensor_bytes(part.tensor);
+    }
+  }
+  return seen;
 }
 
 int64_t tensor_bytes(const TensorSpec& spec) {

@@ -13,7 +13,7 @@
 namespace tw::format {
 
 /// Version of the file format; a reader accepts exactly this one.
-inline constexpr uint32_t kFormatVersion = 10;
+inline constexpr uint32_t kFormatVersion = 11;
 /// Largest manifest, in bytes of JSON text.
 inline constexpr size_t kMaxManifestBytes = size_t{16} << 20;
 
@@ -153,6 +153,13 @@ struct Entry {
   friend bool operator==(const Entry&, const Entry&) = default;
 };
 
+/// A tensor that callers see in a state: the elements that lie behind those of the parts before it.
+struct StatePart {
+  TensorSpec tensor;
+  std::vector<int64_t> order = {};  ///< as State::order
+  friend bool operator==(const StatePart&, const StatePart&) = default;
+};
+
 /// A tensor that is kept from one run to the next. All states lie in one block of memory; section "states",
 /// if there is one, is that block before the first run, else it is zero.
 struct State {
@@ -163,6 +170,8 @@ struct State {
   /// Its dims from the outermost to the innermost, as it is stored; empty: row-major. Who copies it out or in sees
   /// rows.
   std::vector<int64_t> order = {};
+  /// What callers see instead of the state, if there are some: together all of its elements.
+  std::vector<StatePart> parts = {};
   friend bool operator==(const State&, const State&) = default;
 };
 
@@ -187,6 +196,8 @@ struct Manifest {
   size_t combinations() const { return entries.size() / targets.size(); }
   /// Of the block of states.
   int64_t state_bytes() const;
+  /// What callers see: the states, and of those that have parts these as if they were some.
+  std::vector<State> seen_states() const;
   friend bool operator==(const Manifest&, const Manifest&) = default;
 };
 

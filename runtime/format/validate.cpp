@@ -258,6 +258,22 @@ bool is_order(const std::vector<int64_t>& order, size_t rank) {
   return order.size() == rank && sorted != order;
 }
 
+/// They are of the state's type, and all of it.
+void check_parts(const State& state, std::set<std::string_view>& names) {
+  int64_t bytes = 0;
+  for (const StatePart& part : state.parts) {
+    const TensorSpec& spec = part.tensor;
+    require(!spec.name.empty() && names.insert(spec.name).second, "part '", spec.name, "' of state '",
+            state.tensor.name, "' has no name or that of another tensor");
+    require(spec.dtype == state.tensor.dtype && spec.shape.size() <= kMaxRank, "part '", spec.name,
+            "' is of another type than state '", state.tensor.name, "'");
+    require(is_order(part.order, spec.shape.size()), "part '", spec.name, "' is stored in no order of its dims");
+    bytes += tensor_bytes(spec);
+  }
+  require(state.order.empty() && bytes == tensor_bytes(state.tensor), "state '", state.tensor.name,
+          "' is not what its parts are");
+}
+
 /// Each lies by itself; no name is that of another tensor of the model.
 void check_states(const Manifest& manifest, int64_t section_size) {
   std::set<std::string_view> names;
@@ -275,6 +291,7 @@ void check_states(const Manifest& manifest, int64_t section_size) {
             name, "' lies in the wrong place");
     require(is_order(state.order, state.tensor.shape.size()), "state '", name, "' is stored in no order of its dims");
     end = state.offset + tensor_bytes(state.tensor);
+    if (!state.parts.empty()) check_parts(state, names);
   }
   require(section_size == 0 || section_size == manifest.state_bytes(), "section 'states' has ", section_size,
           " bytes for states of ", manifest.state_bytes());

@@ -44,6 +44,7 @@ class Compiler {
                              : with_its_states_last(model.graph, options_.states, options_.dtype);
     }
     check_states();
+    state_layouts_ = layouts_of_stacked(options_.states);
     const std::vector<plan::EntryPlan> replay = read_plan(models_.size());
     const Dumper dumper(options_.dump_directory);
     for (size_t t = 0; t < targets_.size(); ++t) {

@@ -23,8 +23,16 @@ enum class LibraryUse : uint8_t { kNone, kAuto };
 
 /// An input and an output of the model that the artefact keeps from one run to the next instead.
 struct StatePair {
+  /// A tensor that callers see in the state: the elements behind those of the parts before it. `order` has its dims
+  /// from the outermost to the innermost; empty: row by row.
+  struct Part {
+    std::string name;
+    Shape shape;
+    std::vector<int64_t> order = {};
+  };
   std::string input, output;
   std::optional<graph::RefTensor> initial = {};  // before the first run; none: zeros
+  std::vector<Part> parts = {};                  // what callers see instead of the state, which lies row by row then
 };
 
 /// What decides, besides the target and what is measured, the graph before groups are formed. An artefact keeps these

@@ -47,6 +47,12 @@ std::vector<int64_t> order_of(const graph::Value& state, const Layout& layout) {
   return std::ranges::is_sorted(*order) ? std::vector<int64_t>() : *order;
 }
 
+std::vector<format::StatePart> parts_of(const graph::Value& state, const StatePair& pair) {
+  return mapped(pair.parts, [&](const StatePair::Part& part) {
+    return format::StatePart{{part.name, format_type(state.type.type), part.shape}, part.order};
+  });
+}
+
 }  // namespace
 
 graph::Graph with_states_last(const graph::Graph& graph, std::span<const StatePair> states, DataType dtype) {
@@ -107,6 +113,14 @@ std::vector<transform::StateNames> names_of(std::span<const StatePair> states) {
   return names;
 }
 
+StateLayouts layouts_of_stacked(std::span<const StatePair> states) {
+  StateLayouts layouts;
+  for (const StatePair& pair : states) {
+    if (!pair.parts.empty()) layouts[pair.input] = Layout();
+  }
+  return layouts;
+}
+
 std::vector<format::State> place_states(const graph::Graph& graph, std::span<const StatePair> states,
                                         const StateLayouts& layouts) {
   std::vector<format::State> placed;
@@ -117,7 +131,8 @@ std::vector<format::State> place_states(const graph::Graph& graph, std::span<con
     placed.push_back({{value.name, format_type(value.type.type), value.type.shape},
                       states[s].output,
                       offset,
-                      order_of(value, value_or(layouts, value.name, Layout()))});
+                      order_of(value, value_or(layouts, value.name, Layout())),
+                      parts_of(value, states[s])});
     end = offset + value.type.bytes();
   }
   return placed;

@@ -30,6 +30,9 @@ std::vector<transform::StateNames> states_in(const graph::Graph& graph, std::spa
 /// How states are stored, by their inputs: the first entry of an artefact that is compiled decides for all of them.
 using StateLayouts = std::map<std::string, Layout>;
 
+/// Of those that have parts: rows.
+StateLayouts layouts_of_stacked(std::span<const StatePair> states);
+
 /// Their places, when all are the last inputs of `graph`; stored row by row where `layouts` has nothing.
 std::vector<format::State> place_states(const graph::Graph& graph, std::span<const StatePair> states,
                                         const StateLayouts& layouts = {});

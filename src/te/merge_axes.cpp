@@ -75,11 +75,24 @@ class PairFinder {
     for (const Expr& body : c.body) check_expr(c, body);
   }
 
-  // Walks an expression; a variable met outside a fused pair of indices forbids its pairs.
+  // Walks an expression; a variable met outside a fused pair of indices forbids its pairs. A sum that counts points row
+  // by row, as the number of an element does, keeps those that it runs through as one.
   void check_expr(const Compute& c, const Expr& e) {
     if (e.op() == Op::kLoad) return check_load(c, e);
     if (e.is_var()) return forbid_axis(c, e->name);
+    const auto linear = e.op() == Op::kAdd ? as_linear(e) : std::nullopt;
+    if (linear) return check_sum(c, *linear);
     for (const Expr& arg : e->args) check_expr(c, arg);
+  }
+
+  void check_sum(const Compute& c, const LinearForm& sum) {
+    const std::map<std::string, int64_t> terms(sum.terms.begin(), sum.terms.end());
+    const auto factor = [&](const Axis& axis) { return value_or(terms, axis.name, 0); };
+    for (const auto& [axes, key] : axis_pairs(c)) {
+      for (size_t k = 0; k + 1 < axes.size(); ++k) {
+        if (factor(axes[k]) != factor(axes[k + 1]) * axes[k + 1].extent) forbid(key, k);
+      }
+    }
   }
 
   void forbid_axis(const Compute& c, const std::string& name) {

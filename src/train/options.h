@@ -64,6 +64,12 @@ enum class Statistics : uint8_t {
   kFrozen,   // the model's own, which stay constants
 };
 
+/// What becomes of the products of one activation with several parameters.
+enum class Products : uint8_t {
+  kMerged,  // they are one in both passes, of parameters that lie side by side
+  kApart,
+};
+
 struct TrainOptions {
   Loss loss = Loss::kCrossEntropy;
   Optimizer optimizer = {};
@@ -78,6 +84,7 @@ struct TrainOptions {
   std::optional<LossScale> scale = {};
   NotFinite not_finite = NotFinite::kSkipped;
   Statistics statistics = Statistics::kOfBatch;
+  Products products = Products::kMerged;
   /// After how many runs the parameters change, by the mean of the gradients of these. Their sums are states.
   int64_t runs_of_step = 1;
   /// 0, or the share that an average of each parameter keeps of itself in a step: a = average a + (1 - average) p.

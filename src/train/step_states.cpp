@@ -9,17 +9,19 @@ namespace tw::train {
 using graph::RefTensor;
 using graph::ValueId;
 
-ValueId StepStates::add(const std::string& wanted, const TensorType& type, std::optional<RefTensor> initial) {
+ValueId StepStates::add(const std::string& wanted, const TensorType& type, std::optional<RefTensor> initial,
+                        Parts parts) {
   const ValueId id = graph_.add_value(wanted, type);
-  adopt(id, std::move(initial));
+  adopt(id, std::move(initial), std::move(parts));
   return id;
 }
 
-void StepStates::adopt(ValueId value, std::optional<RefTensor> initial) {
+void StepStates::adopt(ValueId value, std::optional<RefTensor> initial, Parts parts) {
   graph_.inputs.push_back(value);
   inputs_.push_back(value);
   next_.push_back(graph::kAbsent);
   initial_.push_back(std::move(initial));
+  parts_.push_back(std::move(parts));
 }
 
 size_t StepStates::index(ValueId state) const {
@@ -32,7 +34,7 @@ std::vector<driver::StatePair> StepStates::pairs() const {
   std::vector<driver::StatePair> pairs;
   for (size_t s = 0; s < inputs_.size(); ++s) {
     const std::string& name = graph_.value(inputs_[s]).name;
-    pairs.push_back({name, name + ".next", initial_[s]});
+    pairs.push_back({name, name + ".next", initial_[s], parts_[s]});
   }
   return pairs;
 }

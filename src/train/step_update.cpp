@@ -5,6 +5,7 @@
 
 #include "support/join.h"
 #include "train/loss_scale.h"
+#include "train/name_patterns.h"
 #include "train/norm.h"
 #include "train/optimizer.h"
 
@@ -70,11 +71,14 @@ class UpdateMaker {
 
   void add_states_of(size_t p) {
     const graph::Value value = model_.graph.value(model_.parameters[p]);
-    states_.adopt(model_.parameters[p], model_.initial[p]);
+    states_.adopt(model_.parameters[p], model_.initial[p], model_.parts[p]);
     for (const std::string& suffix : states_of_parameter(options_)) {
       std::optional<graph::RefTensor> initial;
       if (suffix == "average") initial = model_.initial[p];
-      beside_[suffix].push_back(states_.add(value.name + "." + suffix, value.type, std::move(initial)));
+      StepStates::Parts parts = model_.parts[p];
+      for (driver::StatePair::Part& part : parts) part.name += "." + suffix;
+      const std::string name = value.name + "." + suffix;
+      beside_[suffix].push_back(states_.add(name, value.type, std::move(initial), std::move(parts)));
     }
   }
 

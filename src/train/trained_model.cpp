@@ -1,7 +1,5 @@
 #include "train/trained_model.h"
 
-#include <fnmatch.h>
-
 #include <algorithm>
 #include <set>
 
@@ -10,6 +8,8 @@
 #include "train/batch_statistics.h"
 #include "train/dropout.h"
 #include "train/loss.h"
+#include "train/name_patterns.h"
+#include "train/stacked.h"
 
 namespace tw::train {
 namespace {
@@ -46,18 +46,33 @@ class ModelMaker {
   graph::Graph& graph() { return out_.graph; }
 
   void find_parameters(const std::set<std::string>& weights) {
-    std::vector<std::string> known;
     part_statistics(graph());
+    const std::set<std::string> trained = trained_of(weights);
+    StackedGraph stacked = stack_parameters(graph(), ops_, trained, options_);
+    graph() = std::move(stacked.graph);
+    if (options_.statistics == Statistics::kOfBatch) out_.statistics = running_statistics(graph());
+    for (ValueId id = 0; id < std::ssize(graph().values); ++id) {
+      const graph::Value& value = graph().value(id);
+      const int64_t stack = index_of(stacked.stacks, value.name, &ParameterStack::name);
+      if (!value.is_constant() || (stack < 0 && !trained.contains(value.name))) continue;
+      out_.parameters.push_back(id);
+      out_.parts.emplace_back();
+      if (stack >= 0) out_.parts.back() = stacked.stacks[static_cast<size_t>(stack)].parts;
+    }
+  }
+
+  std::set<std::string> trained_of(const std::set<std::string>& weights) {
+    std::vector<std::string> known;
+    std::set<std::string> trained;
     const std::vector<ValueId> measured = running_statistics(graph());
-    if (options_.statistics == Statistics::kOfBatch) out_.statistics = measured;
     for (ValueId id = 0; id < std::ssize(graph().values); ++id) {
       const graph::Value& value = graph().value(id);
       if (!value.is_constant() || !weights.contains(value.name) || value.type.type != DataType::f32()) continue;
       if (std::ranges::count(measured, id) != 0) continue;
       known.push_back(value.name);
-      if (options_.trained.empty() || is_one_of(value.name, options_.trained)) out_.parameters.push_back(id);
+      if (options_.trained.empty() || is_one_of(value.name, options_.trained)) trained.insert(value.name);
     }
-    if (!out_.parameters.empty()) return;
+    if (!trained.empty()) return trained;
     if (known.empty()) throw UserError("the model has no parameters: no initializer of f32 that has dimensions");
     throw UserError("no parameter is trained: none is called {}; the model has {}", fmt::join(options_.trained, ", "),
                     fmt::join(known, ", "));
@@ -94,10 +109,6 @@ class ModelMaker {
 };
 
 }  // namespace
-
-bool is_one_of(const std::string& name, const std::vector<std::string>& patterns) {
-  return std::ranges::any_of(patterns, [&](const std::string& p) { return fnmatch(p.c_str(), name.c_str(), 0) == 0; });
-}
 
 void claim(graph::Graph& graph, const std::string& name) {
   const ValueId other = graph.find_value(name);

@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "driver/options.h"
 #include "frontend/onnx/imported.h"
 #include "graph/op.h"
 #include "graph/ref_tensor.h"
@@ -17,13 +18,12 @@ struct TrainedModel {
   graph::Graph graph;
   std::vector<graph::ValueId> parameters;
   std::vector<graph::RefTensor> initial;  // of each
+  /// Of each, the model's parameters that lie in it; none: it is one itself.
+  std::vector<std::vector<driver::StatePair::Part>> parts;
   std::vector<graph::ValueId> statistics;
   std::vector<graph::RefTensor> initial_statistics;  // of each
   graph::ValueId loss = graph::kAbsent;
 };
-
-/// Whether one of the patterns, with * for any characters, is the name.
-bool is_one_of(const std::string& name, const std::vector<std::string>& patterns);
 
 /// Throws UserError, naming the model's outputs or parameters, where the loss does not fit the output, no parameter is
 /// trained, or an input has a name that is taken.

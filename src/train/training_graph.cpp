@@ -7,6 +7,7 @@
 #include "train/step_states.h"
 #include "train/step_update.h"
 #include "train/trained_model.h"
+#include "transform/storage_order.h"
 #include "transform/train/differentiate.h"
 #include "transform/train/place_early.h"
 
@@ -59,6 +60,26 @@ void add_output(graph::Graph& graph, const graph::OpTable& ops, ValueId value, c
   graph.outputs.push_back(value);
 }
 
+// NAME.grad of parameter number `p`, or of those that lie in it.
+void add_gradient(TrainedModel& model, const graph::OpTable& ops, size_t p, ValueId gradient) {
+  if (model.parts[p].empty())
+    return add_output(model.graph, ops, gradient, model.graph.value(model.parameters[p]).name + ".grad");
+  int64_t row = 0;
+  for (const driver::StatePair::Part& part : model.parts[p]) {
+    const ValueId own = [&] {
+      graph::GradientBuilder builder(model.graph, ops);
+      builder.name_after(part.name + ".grad");
+      const Shape stored = part.order.empty() ? part.shape : transform::permuted(part.shape, part.order);
+      const Shape whole = model.graph.value(gradient).type.shape;
+      const int64_t rows = num_elements(stored) / (whole.size() == 1 ? 1 : whole[1]);
+      const Term lines = graph::reshape(graph::part(builder.term(gradient), 0, row, rows), stored);
+      row += rows;
+      return (part.order.empty() ? lines : graph::transpose(lines, transform::inverse_of(part.order))).id();
+    }();
+    add_output(model.graph, ops, own, part.name + ".grad");
+  }
+}
+
 constexpr const char* kScale = "loss_scale";
 const TensorType kInteger{DataType::i64(), {}};
 
@@ -101,8 +122,7 @@ graph::Graph grads_graph(TrainedModel model, const graph::OpTable& ops, const Tr
   const std::vector<ValueId>& gradients = found.of_parameters;
   append(model.graph.inputs, model.parameters);
   model.graph.outputs = {model.loss};
-  for (size_t p = 0; p < gradients.size(); ++p)
-    add_output(model.graph, ops, gradients[p], model.graph.value(model.parameters[p]).name + ".grad");
+  for (size_t p = 0; p < gradients.size(); ++p) add_gradient(model, ops, p, gradients[p]);
   return graph::compact(model.graph);  // without what follows the statistics
 }
 
@@ -121,6 +141,15 @@ graph::Graph eval_graph(TrainedModel model, const TrainOptions& options, const s
 
 }  // namespace
 
+std::vector<std::string> seen_names(const std::vector<driver::StatePair>& states) {
+  std::vector<std::string> names;
+  for (const driver::StatePair& state : states) {
+    if (state.parts.empty()) names.push_back(state.input);
+    append(names, mapped(state.parts, &driver::StatePair::Part::name));
+  }
+  return names;
+}
+
 Training make_training(const std::vector<frontend::ImportResult>& models, const graph::OpTable& ops,
                        const TrainOptions& options) {
   Training all = make_training(models.front(), ops, options);
@@ -128,6 +157,12 @@ Training make_training(const std::vector<frontend::ImportResult>& models, const 
   std::vector<Training> others;
   for (size_t m = 1; m < models.size(); ++m) {
     others.push_back(make_training(models[m], ops, options));
+    if (mapped(others.back().states, &driver::StatePair::input) != mapped(all.states, &driver::StatePair::input) &&
+        options.products == Products::kMerged) {  // products that one shape lets become one, and another does not
+      TrainOptions apart = options;
+      apart.products = Products::kApart;
+      return make_training(models, ops, apart);
+    }
     if (others.back().parameters != all.parameters)
       throw UserError("the model has parameters of its own for each shape of its inputs: {} and {}",
                       fmt::join(all.parameters, ", "), fmt::join(others.back().parameters, ", "));
@@ -146,7 +181,8 @@ Training make_training(const frontend::ImportResult& model, const graph::OpTable
     throw UserError("a loss scale finds its value by steps that are not finite: they must be skipped");
   const TrainedModel trained = make_trained_model(model, ops, options);
   Training out;
-  out.parameters = mapped(trained.parameters, [&](ValueId p) { return trained.graph.value(p).name; });
+  for (size_t p = 0; p < trained.parameters.size(); ++p)
+    append(out.parameters, seen_names({{trained.graph.value(trained.parameters[p]).name, "", {}, trained.parts[p]}}));
   out.functions.push_back({"step", step_graph(trained, ops, options, out)});
   out.functions.push_back({"grads", grads_graph(trained, ops, options)});
   out.functions.push_back({"eval", eval_graph(trained, options, out.averages)});

@@ -20,14 +20,19 @@ namespace tw::train {
 ///    It takes averages and running statistics where there are some.
 /// Where the model has dropouts, "step" and "grads" take `seed` i64[] and draw at the number of the state `runs` i64[],
 /// which "step" counts in each run, be it used or not; "eval" drops nothing.
-/// States that a function reads are inputs of its graph behind the others.
+/// States that a function reads are inputs of its graph behind the others. Parameters whose products share an
+/// activation are parts of one (train/stacked.h), and so is what is beside them; all have their names for who sees
+/// them.
 struct Training {
   std::vector<driver::FunctionGraph> functions;
   std::vector<driver::StatePair> states;  // with the values that they begin with
-  std::vector<std::string> parameters;    // which of the states are
-  std::vector<std::string> averages;      // of each parameter, or none
+  std::vector<std::string> parameters;    // which of the states, or of their parts, are
+  std::vector<std::string> averages;      // the states that "eval" takes for its parameters, or none
   transform::Recomputed recomputed = {};  // by the first step
 };
+
+/// Names of the states as callers see them.
+std::vector<std::string> seen_names(const std::vector<driver::StatePair>& states);
 
 /// Of one or several combinations of input shapes of a model, each of which is one more graph of each function. Throws
 /// UserError, naming the model's outputs or parameters, where the loss does not fit the output or no parameter is

@@ -89,6 +89,27 @@ class Train(Case):
         self.assertEqual(self.states("--dtype", "f16", "--loss-scale", "1024"), ["loss_scale"] + plain[:-1] + ["good_steps", "skipped_steps"])
         self.assertEqual(self.states("--dtype", "bf16"), plain)
 
+    def test_parameters_of_one_activation_are_one_state(self):
+        """y = x q (x k)^T x v: whoever looks sees q, k and v, and inspect where they lie."""
+        size = 16
+        info = ob.value_info
+        nodes = [ob.node("MatMul", ["x", w], [w + "x"], w + "_0") for w in ("q", "k", "v")]
+        nodes += [ob.node("Transpose", ["kx"], ["kt"], "Transpose_0"), ob.node("MatMul", ["qx", "kt"], ["s"], "MatMul_0"),
+                  ob.node("MatMul", ["s", "vx"], ["y"], "MatMul_1")]
+        weights = {w: [((i * 7 + at) % 11 - 5) / 32 for i in range(size * size)] for at, w in enumerate("qkv")}
+        self.write("linear.onnx", ob.model(nodes, [info("x", [4, size])], [info("y", [4, size])],
+                                           [ob.tensor(w, [size, size], weights[w]) for w in "qkv"]))
+        states = self.states("--optimizer", "adam")
+        self.assertEqual(states, ["q", "k", "v", "q.m", "k.m", "v.m", "q.v", "k.v", "v.v", "step", "skipped_steps"])
+        shown = self.succeeds("inspect", "linear.train.tw").stdout
+        self.assertIn("  state  q+k+v: f32[48,16], becomes q+k+v.next\n    part q: f32[16,16], dims stored as [1,0]\n", shown)
+        self.succeeds("verify", "linear.train.tw")
+        outputs = json.loads(self.succeeds("run", "linear.train.tw", "--random", "seed=1", "--json", "--function", "grads").stdout)["outputs"]
+        self.assertEqual({o["name"] for o in outputs}, {"loss", "q.grad", "k.grad", "v.grad"})
+        apart = self.states("--optimizer", "adam", "--disable-pass", "merge-products")
+        self.assertEqual(sorted(apart), sorted(states))
+        self.assertNotIn("part", self.succeeds("inspect", "linear.train.tw").stdout)
+
     def run_step(self, x, x_shape, labels, labels_shape, rate):
         self.write("x.npy", npy(x_shape, x))
         self.write("labels.npy", npy(labels_shape, labels))

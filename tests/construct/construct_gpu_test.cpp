@@ -86,6 +86,37 @@ TEST(ConstructGpu, ProductsByTma) {
   EXPECT_EQ(seen, (std::set<std::string>{"alone", "in clusters of 2", "in clusters of 4"}));
 }
 
+// Where steps lie apart and lines beside each other, as in a gradient of weights, warp groups read them so: by TMA in
+// whole or last blocks, by threads where lines begin between its parts.
+TEST(ConstructGpu, OperandsWhoseLinesLieBesideEachOther) {
+  const targets::Target t = targets::find_target("cuda:sm_90a");
+  const auto kinds = [&](int64_t steps, int64_t rows, int64_t columns) {
+    te::Builder b;
+    const te::Tensor x = b.placeholder("x", DataType::f16(), {steps, rows}),
+                     w = b.placeholder("w", DataType::f16(), {steps, columns});
+    const te::Tensor y =
+        b.reduce("y", {rows, columns}, {steps}, te::CombinerKind::kSum, [&](const auto& i, const auto& r) {
+          return cast(DataType::f32(), x({r[0], i[0]})) * cast(DataType::f32(), w({r[0], i[1]}));
+        });
+    const te::Tensor z = b.compute("z", y.shape, [&](const auto& i) { return cast(DataType::f16(), y(i)); });
+    const GroupTask task{merged(b.finish("gradient", {z})), {}};
+    std::set<std::string> seen;
+    for (const Construction& candidate : construct(t.families, task, t.info, nullptr)) {
+      const std::string schedule = schedule::to_string(candidate.schedule), &trace = candidate.trace.front();
+      if (trace.find("of warp groups") == std::string::npos) continue;
+      const bool by_tma = schedule.find("\"bulk\"") != std::string::npos;
+      const bool in_blocks = schedule.find("layout y.rhs \"split(0, ") != std::string::npos;
+      EXPECT_EQ(trace.find("in clusters"), std::string::npos);
+      if (!seen.insert(fmt::format("{}{}", by_tma ? "TMA" : "threads", in_blocks ? " in blocks" : "")).second) continue;
+      check_candidate(task, t, candidate, 1e-2);
+    }
+    return seen;
+  };
+  EXPECT_TRUE(kinds(128, 128, 128).contains("TMA in blocks"));
+  EXPECT_TRUE(kinds(136, 200, 72).contains("TMA in blocks")) << "zeros behind the last blocks";
+  EXPECT_FALSE(kinds(128, 132, 132).contains("TMA in blocks")) << "lines of 264 bytes";
+}
+
 // Constants have zeros behind their columns, up to whole blocks, where threads store several beside each other, and
 // behind their steps, up to whole lines of memory, but few.
 TEST(ConstructGpu, TmaOfColumnsThatFillNoTile) {

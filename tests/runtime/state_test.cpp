@@ -215,6 +215,65 @@ TEST(TurnedState, FilesHaveRows) {
   std::filesystem::remove(path);
 }
 
+// total as two tensors: head f32[4, 10] column by column, and behind it tail f32[60].
+test::TestArtefact parted_model() {
+  test::TestArtefact artefact = test::total_model(kElements);
+  artefact.manifest.states[kTotal].parts = {{{"head", format::DataType::kF32, {4, 10}}, {1, 0}},
+                                            {{"tail", format::DataType::kF32, {60}}, {}}};
+  return artefact;
+}
+
+std::vector<float> part(TwState* state, int32_t index, std::vector<int64_t> shape) {
+  std::vector<float> values(shape.size() == 2 ? 40 : 60, -1);
+  const auto rank = static_cast<int32_t>(shape.size());
+  const DLTensor tensor = {values.data(), {kDLCPU, 0}, rank, test::dlpack_type<float>(), shape.data(), nullptr, 0};
+  EXPECT_OK(api().state_get(state, index, &tensor));
+  return values;
+}
+
+TEST(PartedState, IsSeenAsItsParts) {
+  const test::ModelPtr model = test::load(parted_model().file());
+  ASSERT_EQ(api().state_count(model.get()), 4);
+  TwTensorInfo info{};
+  info.struct_size = sizeof(info);
+  const auto name = [&](int32_t index) {
+    EXPECT_OK(api().state_info(model.get(), index, &info));
+    return std::string(info.name);
+  };
+  EXPECT_EQ(name(0) + " " + name(1) + " " + name(2) + " " + name(3), "before head tail behind");
+  const auto context = test::make_context(model.get(), test::options_with(1));
+  const StatePtr state = state_of(context.get());
+  run(context.get(), 0);
+  const std::vector<float> head = part(state.get(), 1, {4, 10}), tail = part(state.get(), 2, {60});
+  EXPECT_EQ(head[10], 1) << "element [1, 0] lies behind [0, 0]";
+  EXPECT_EQ(head[1], 4);
+  EXPECT_EQ(tail[0], 40);
+  EXPECT_EQ(tail[59], 99);
+}
+
+TEST(PartedState, FilesHaveThePartsByTheirNames) {
+  const std::string path =
+      (std::filesystem::temp_directory_path() / ("tw_parted_" + std::to_string(getpid()))).string();
+  const test::ModelPtr model = test::load(parted_model().file());
+  const auto context = test::make_context(model.get(), test::options_with(1));
+  const StatePtr state = state_of(context.get());
+  run(context.get(), 0);
+  EXPECT_OK(api().state_save(state.get(), path.c_str()));
+  std::ifstream file(path, std::ios::binary);
+  const std::string bytes{std::istreambuf_iterator<char>(file), {}};
+  const auto tensors = format::parse_safetensors(format::bytes_of(bytes));
+  const auto saved = std::ranges::find(tensors, "head", &format::NamedTensor::name);
+  ASSERT_NE(saved, tensors.end());
+  EXPECT_EQ(std::ranges::find(tensors, "total", &format::NamedTensor::name), tensors.end());
+  const std::vector<float> head = part(state.get(), 1, {4, 10}), tail = part(state.get(), 2, {60});
+  EXPECT_EQ(std::memcmp(saved->bytes.data(), head.data(), head.size() * sizeof(float)), 0);
+  const StatePtr fresh = make_state(model.get());
+  EXPECT_OK(api().state_load(fresh.get(), path.c_str()));
+  EXPECT_EQ(part(fresh.get(), 1, {4, 10}), head);
+  EXPECT_EQ(part(fresh.get(), 2, {60}), tail);
+  std::filesystem::remove(path);
+}
+
 class StateFiles : public StateTest {
  protected:
   StateFiles() { std::filesystem::create_directories(folder_); }
@@ -317,6 +376,20 @@ TEST(StateManifest, StatesLieByThemselves) {
           a.manifest.states[1].order = order;
         },
         "stored in no order of its dims");
+  const auto with_parts = [](const std::function<void(format::State&)>& change, const std::string& message) {
+    expect_damaged(
+        [&](A& a) {
+          a = parted_model();
+          change(a.manifest.states[kTotal]);
+        },
+        message);
+  };
+  using S = format::State;
+  with_parts([](S& s) { s.parts[1].tensor.shape = {61}; }, "not what its parts are");
+  with_parts([](S& s) { s.parts.pop_back(); }, "not what its parts are");
+  with_parts([](S& s) { s.parts[1].tensor.name = "before"; }, "that of another tensor");
+  with_parts([](S& s) { s.parts[1].tensor.dtype = format::DataType::kI32; }, "is of another type");
+  with_parts([](S& s) { s.parts[0].order = {0, 0}; }, "stored in no order of its dims");
   expect_damaged([](A& a) { a.states.resize(16); }, "section 'states' has 16 bytes");
   expect_damaged([](A& a) { a.manifest.entries[0].buffers[2].index = 3; }, "buffer of no state");
   expect_damaged([](A& a) { a.manifest.entries[0].buffers[2].bytes += 4; }, "outside of its place");

@@ -11,6 +11,7 @@
 #include "driver/compile.h"
 #include "graph/ref_tensor.h"
 #include "ops/list.h"
+#include "support/join.h"
 #include "tests/transform/graph_tools.h"
 #include "train/training_graph.h"
 
@@ -107,9 +108,8 @@ class Trainer {
 
   std::vector<double> state(const std::string& name) { return tensor(name).floats; }
   RefTensor tensor(const std::string& name) {
-    for (size_t s = 0; s < training_.states.size(); ++s) {
-      if (training_.states[s].input == name) return artefact::to_reference(states_[s]);
-    }
+    const int64_t index = index_of(seen_names(training_.states), name);
+    if (index >= 0) return artefact::to_reference(states_[static_cast<size_t>(index)]);
     ADD_FAILURE() << "no state " << name;
     return {};
   }

@@ -45,6 +45,68 @@ TEST(Order, KeysTransposedAsOneBatchAreTransposedOnce) {
             "reshape transpose");
 }
 
+// dW = x^T dy of batches of rows: the product reads the rows of all batches through the transpose, a view before it.
+TEST(Order, RowsOfBatchesAreTurnedWhereTheyAreRead) {
+  const Graph turned = after(R"(graph g {
+  input a : f32[2, 5, 6]
+  input b : f32[2, 5, 4]
+  x : f32[2, 5, 6] = relu(a)
+  r : f32[10, 6] = reshape(x) {shape = [10, 6]}
+  t : f32[6, 10] = transpose(r) {perm = [1, 0]}
+  s : f32[10, 4] = reshape(b) {shape = [10, 4]}
+  y : f32[6, 4] = matmul(t, s)
+  output y
+})",
+                             "canonicalize");
+  EXPECT_EQ(ops_of(turned), "relu reshape transpose reshape matmul");
+  const Graph groups = testing::run_pass(testing::run_pass(turned, "fuse"), "partition");
+  EXPECT_EQ(groups.nodes.size(), 4U) << "views and one kernel behind relu";
+}
+
+// The gradient of weights that are read transposed is a product of its own.
+TEST(Order, ATransposedProductOfTurnedRowsIsOneOfTheOthers) {
+  EXPECT_EQ(canonical(R"(graph g {
+  input x : f32[10, 6]
+  input d : f32[10, 4]
+  t : f32[6, 10] = transpose(x) {perm = [1, 0]}
+  p : f32[6, 4] = matmul(t, d)
+  y : f32[4, 6] = transpose(p) {perm = [1, 0]}
+  output y
+})"),
+            "transpose matmul");
+  EXPECT_EQ(canonical(R"(graph g {
+  input t : f32[6, 10]
+  input d : f32[10, 4]
+  p : f32[6, 4] = matmul(t, d)
+  y : f32[4, 6] = transpose(p) {perm = [1, 0]}
+  output y
+})"),
+            "matmul transpose");
+}
+
+std::string sum_of_parts(const std::string& pads, const std::string& sum) {
+  return canonical(fmt::format(R"(graph g {{
+  input x : f32[2, 3, 2]
+  input y : f32[2, 1, 2]
+  input z : f32[2, 2, 2]
+  p : f32[2, 6, 2] = pad(x) {{pads = [{}]}}
+  q : f32[2, 6, 2] = pad(y) {{pads = [0, 0, 0, 0, 5, 0]}}
+  r : f32[2, 6, 2] = pad(z) {{pads = [0, 4, 0, 0, 0, 0]}}
+  s : f32[2, 6, 2] = add(r, p)
+  t : f32[2, 6, 2] = {}
+  output t
+}})",
+                               pads, sum));
+}
+
+TEST(Order, ASumOfPaddedPartsJoinsThem) {
+  const std::string between = "0, 1, 0, 0, 2, 0";
+  EXPECT_EQ(sum_of_parts(between, "add(s, q)"), "concat");
+  EXPECT_EQ(sum_of_parts(between, "sub(s, q)"), "pad pad pad add sub");
+  EXPECT_EQ(sum_of_parts("0, 0, 0, 0, 3, 0", "add(s, q)"), "pad pad pad add add");  // overlap
+  EXPECT_EQ(sum_of_parts(between, "add(q, p)"), "pad pad add");                     // and nothing behind
+}
+
 TEST(Order, SoAreThoseOfOneSequence) {
   EXPECT_EQ(canonical(R"(graph g {
   input x : f32[1, 5, 12]

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <span>
 
 #include "artefact/run_values.h"
 #include "graph/parser.h"
@@ -9,7 +10,10 @@
 #include "runtime/format/container.h"
 #include "runtime/format/error.h"
 #include "support/error.h"
+#include "support/join.h"
 #include "support/math.h"
+#include "te/materialize.h"
+#include "transform/storage_order.h"
 
 namespace tw::artefact {
 namespace {
@@ -87,16 +91,40 @@ size_t manifest_entry(const format::Manifest& manifest, const std::string& targe
   return index * manifest.combinations() + static_cast<size_t>(entry);
 }
 
+namespace {
+
+// The state whose parts, or which itself, the first of `seen` are.
+Array state_of(const format::State& state, std::span<const Array> seen) {
+  if (state.parts.empty()) return seen.front();
+  Array whole{{seen.front().type.type, state.tensor.shape}, {}};
+  for (size_t p = 0; p < state.parts.size(); ++p) {
+    const Array& part = seen[p];
+    const std::vector<int64_t>& order = state.parts[p].order;
+    append(whole.bytes, te::materialize(part.bytes, static_cast<size_t>(part.type.type.bytes()), part.type.shape,
+                                        order.empty() ? Layout() : transform::layout_of_order(order)));
+  }
+  return whole;
+}
+
+}  // namespace
+
 GraphArrays arrays_of(const ArtefactGraph& read, const std::vector<Array>& inputs, const std::vector<Array>& outputs) {
-  const size_t states = read.states.size(), ins = inputs.size() - states, outs = outputs.size() - states;
+  size_t seen = 0;
+  for (const format::State& state : read.states) seen += std::max<size_t>(1, state.parts.size());
+  const size_t ins = inputs.size() - seen, outs = outputs.size() - seen;
   GraphArrays own{{inputs.begin(), inputs.begin() + static_cast<std::ptrdiff_t>(ins)},
                   {outputs.begin(), outputs.begin() + static_cast<std::ptrdiff_t>(outs)}};
   const auto has = [&](const std::vector<graph::ValueId>& among, const std::string& name) {
     return std::ranges::any_of(among, [&](graph::ValueId id) { return read.graph.value(id).name == name; });
   };
-  for (size_t s = 0; s < states; ++s) {
-    if (has(read.graph.inputs, read.states[s].before)) own.inputs.push_back(inputs[ins + s]);
-    if (has(read.graph.outputs, read.states[s].after)) own.outputs.push_back(outputs[outs + s]);
+  size_t first = 0;
+  for (const format::State& state : read.states) {
+    const auto of = [&](const std::vector<Array>& all, size_t behind) {
+      return state_of(state, std::span(all).subspan(behind + first));
+    };
+    if (has(read.graph.inputs, state.tensor.name)) own.inputs.push_back(of(inputs, ins));
+    if (has(read.graph.outputs, state.next)) own.outputs.push_back(of(outputs, outs));
+    first += std::max<size_t>(1, state.parts.size());
   }
   return own;
 }
@@ -107,7 +135,7 @@ ArtefactGraph read_graph(const std::vector<uint8_t>& bytes, const std::string& t
   const format::Entry& program = artefact.manifest().entries.at(index);
   ArtefactGraph out;
   out.dtype = *parse_data_type(format::name_of(artefact.manifest().dtype));
-  for (const format::State& state : artefact.manifest().states) out.states.push_back({state.tensor.name, state.next});
+  out.states = artefact.manifest().states;
   const std::string_view plan = text_of(artefact, "plan");
   const std::string_view graph = text_of(artefact, fmt::format("graph.{}", index));
   try {

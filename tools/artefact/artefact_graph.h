@@ -7,22 +7,21 @@
 #include "graph/graph.h"
 #include "plan/plan.h"
 #include "runtime/format/manifest.h"
-#include "transform/in_place.h"
 
 namespace tw::artefact {
 
 struct ArtefactGraph {
   graph::Graph graph;  // of groups, constants read back from the weights
   plan::EntryPlan plan;
-  DataType dtype;                             // of what the model had in f32
-  std::vector<transform::StateNames> states;  // of the artefact: not all need be in the graph
+  DataType dtype;                     // of what the model had in f32
+  std::vector<format::State> states;  // of the artefact: not all need be in the graph
 };
 
 /// Index in the manifest of entry `entry` of the target named `target`. Pre: the artefact has both.
 size_t manifest_entry(const format::Manifest& manifest, const std::string& target, int entry);
 
 /// Of what a session took and gave those arrays that are inputs and outputs of the graph, in its order: an entry need
-/// not have all states.
+/// not have all states. Those of a state that callers see in parts are put together.
 struct GraphArrays {
   std::vector<Array> inputs, outputs;
 };

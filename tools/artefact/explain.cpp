@@ -9,6 +9,7 @@
 #include "driver/code/group_code.h"
 #include "ops/list.h"
 #include "runtime/format/container.h"
+#include "transform/in_place.h"
 #include "transform/passes.h"
 #include "transform/roles.h"
 
@@ -80,8 +81,8 @@ int64_t bytes_of(const graph::Graph& graph, const std::vector<graph::ValueId>& v
 
 // Of a group that changes a slice of a state in its place, how many bytes of the state it does not touch; else 0.
 int64_t untouched_bytes(const ArtefactGraph& read, const graph::Node& node, const graph::OpTable& ops) {
-  for (const transform::StateNames& state : read.states) {
-    const graph::ValueId before = read.graph.find_value(state.before), after = read.graph.find_value(state.after);
+  for (const format::State& state : read.states) {
+    const graph::ValueId before = read.graph.find_value(state.tensor.name), after = read.graph.find_value(state.next);
     const bool writes = std::ranges::count(node.outputs, after) > 0;
     if (!writes || transform::in_place(ops, read.graph, node, before, after) != transform::InPlace::kSlice) continue;
     const graph::ValueId update = node.inputs[1];

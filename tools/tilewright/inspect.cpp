@@ -30,13 +30,17 @@ std::set<std::string> needed_libraries(const format::Manifest& manifest) {
   return needed;
 }
 
+std::string as_stored(const std::vector<int64_t>& order) {
+  return order.empty() ? "" : fmt::format(", dims stored as {}", format::shape_text(order));
+}
+
+std::string description(const format::TensorSpec& t) {
+  return fmt::format("{}: {}{}", t.name, format::name_of(t.dtype), format::shape_text(t.shape));
+}
+
 // "h: f32[1,16,8,8], becomes h.next, dims stored as [0,2,3,1]"
 std::string description(const format::State& state) {
-  const format::TensorSpec& t = state.tensor;
-  const std::string stored =
-      state.order.empty() ? "" : fmt::format(", dims stored as {}", format::shape_text(state.order));
-  return fmt::format("{}: {}{}, becomes {}{}", t.name, format::name_of(t.dtype), format::shape_text(t.shape),
-                     state.next, stored);
+  return fmt::format("{}, becomes {}{}", description(state.tensor), state.next, as_stored(state.order));
 }
 
 int inspect_artefact(const GlobalOptions& global, const VerbOptions& options, const std::vector<uint8_t>& bytes) {
@@ -67,7 +71,10 @@ int inspect_artefact(const GlobalOptions& global, const VerbOptions& options, co
   for (const format::Section& s : artefact.sections())
     say(global, fmt::format("  section {:<10} {:>10}", s.name, size_text(static_cast<double>(s.bytes.size()))));
   for (const std::string& library : needed_libraries(m)) say(global, "  needs " + library);
-  for (const format::State& s : m.states) say(global, "  state  " + description(s));
+  for (const format::State& s : m.states) {
+    say(global, "  state  " + description(s));
+    for (const format::StatePart& p : s.parts) say(global, "    part " + description(p.tensor) + as_stored(p.order));
+  }
   for (const format::Entry& e : m.entries) {
     say(global, fmt::format("entry {} for {}: {}, {} of working memory", e.name, m.targets[e.target].arch,
                             count_text(std::ssize(e.cpu_steps) + std::ssize(e.cuda_steps), "step"),

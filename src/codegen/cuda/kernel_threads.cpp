@@ -123,23 +123,24 @@ void KernelEmitter::group_matrix(const Stmt& s) {
   const std::string type = tf32 ? "k8.f32.tf32.tf32" : fmt::format("k16.f32.{0}.{0}", to_string(step.type));
   const std::string a =
       step.held.empty() ? fmt::format("%{}", next++) : fmt::format("{{{}}}", fmt::join(places_of_rows, ","));
-  const std::string order = fmt::format("{}, {}", step.held.empty() ? ", 0" : "", step.by_steps ? 1 : 0);
+  const std::string of_a = step.held.empty() ? (step.a_by_steps ? ", 1" : ", 0") : "";
+  const std::string order = fmt::format("{}, {}", of_a, step.b_by_steps ? 1 : 0);
   const std::string instruction = fmt::format("wgmma.mma_async.sync.aligned.m64n{}{} {{{}}}, {}, %{}, on, 1, 1{};",
                                               step.columns, type, fmt::join(places, ","), a, next, tf32 ? "" : order);
   for (int64_t from = 0; from < (tf32 ? 16 : 8); from += 8) {
-    const auto lines = [&](const Expr& first) {
+    const auto lines = [&](const Expr& first, bool by_steps) {
       CudaOffset offset = cuda_unswizzled_offset(first->name, first->args, names_);
       offset.constant += from;
       // From 64 columns to the next, where they are not lines, in 16 bytes.
       const Shape& shape = names_.buffers.at(first->name).shape;
-      const int64_t block = step.by_steps ? shape[shape.size() - 2] * 8 : 1;
+      const int64_t block = by_steps ? shape[shape.size() - 2] * 8 : 1;
       return fmt::format("\"l\"(tw_matrix<{}>({}))", block, apart(first->name, offset));
     };
-    if (step.a) rows = {lines(step.a)};
+    if (step.a) rows = {lines(step.a, step.a_by_steps)};
     const bool first = from == 0 && fresh_sums_.contains(step.sums) && begun_sums_.insert(sums.front()).second;
     line("asm volatile(\"{{.reg .pred on; setp.ne.b32 on, %{}, 0; {}}}\"", next + 1, instruction);
     line("  : {}", fmt::join(sums, ", "));
-    line("  : {}, {}, \"r\"({}));", fmt::join(rows, ", "), lines(step.b), first ? 0 : 1);
+    line("  : {}, {}, \"r\"({}));", fmt::join(rows, ", "), lines(step.b, step.b_by_steps), first ? 0 : 1);
   }
 }
 

@@ -258,13 +258,13 @@ GroupStep group_step(const Stmt& nest, const ThreadGroup& group, const Analyzer&
   for (const Stmt& l : at.eighths) out.columns *= l->extent;
   out.sums = store->buffer;
   out.b = moves.first(right);
-  out.by_steps = moves.are(right, at.step, {1, 0});
-  TW_CHECK(!out.by_steps || left.type().is_half(), "{}: columns of 32 bits an element beside each other",
+  out.b_by_steps = moves.are(right, at.step, {1, 0});
+  TW_CHECK(!out.b_by_steps || left.type().is_half(), "{}: columns of 32 bits an element beside each other",
            to_string(store->value));
-  TW_CHECK(eighths_follow(moves, right, at, out.by_steps), "{}: eighths of columns that are not one behind the other",
+  TW_CHECK(eighths_follow(moves, right, at, out.b_by_steps), "{}: eighths of columns that are not one behind the other",
            to_string(store->value));
-  const std::vector<int64_t> column = out.by_steps ? std::vector<int64_t>{0, 1} : std::vector<int64_t>{1, 0};
-  const bool of_columns = (out.by_steps || moves.are(right, at.step, {0, 1})) && moves.are(right, at.half, {}) &&
+  const std::vector<int64_t> column = out.b_by_steps ? std::vector<int64_t>{0, 1} : std::vector<int64_t>{1, 0};
+  const bool of_columns = (out.b_by_steps || moves.are(right, at.step, {0, 1})) && moves.are(right, at.half, {}) &&
                           moves.are(right, at.column, column) &&
                           moves.are(right, at.pair, {2 * column[0], 2 * column[1]}) && moves.are(right, at.warp, {}) &&
                           moves.are(right, at.row, {});
@@ -273,7 +273,9 @@ GroupStep group_step(const Stmt& nest, const ThreadGroup& group, const Analyzer&
   const bool in_lines = moves.are(left, at.half, {8, 0}) && moves.are(left, at.step, {0, 1}) &&
                         moves.are(left, at.warp, {16, 0}) && moves.are(left, at.row, {1, 0}) &&
                         moves.are(left, at.pair, {});
-  if (in_lines) {
+  out.a_by_steps = left.type().is_half() && moves.are(left, at.half, {0, 8}) && moves.are(left, at.step, {1, 0}) &&
+                   moves.are(left, at.warp, {0, 16}) && moves.are(left, at.row, {0, 1}) && moves.are(left, at.pair, {});
+  if (in_lines || out.a_by_steps) {
     out.a = moves.first(left);
   } else {
     TW_CHECK(left.type().is_half(), "{}: rows of 32 bits an element in no lines", to_string(store->value));

@@ -40,13 +40,14 @@ MatrixStep matrix_step(const loop::Stmt& nest, const ThreadGroup& group, const A
 /// D[64, columns] += A[64, 16] * B[columns, 16]^T of 16-bit floats by a warp group, as wgmma.m64nNk16, or of f32
 /// rounded to tf32, as two wgmma.m64nNk8, does it with A and B in shared memory: lines of 128 bytes, "128-byte swizzle"
 /// (PTX ISA, "Asynchronous warpgroup-level matrix instructions"). Of 16-bit floats A may come from registers, as a
-/// warp's instruction takes it, and B's lines may be steps: [block of 64 columns, step, column].
+/// warp's instruction takes it, and lines may be steps: [block of 64 columns, step, column], [block of 64 rows, step,
+/// row].
 struct GroupStep {
   DataType type;  // of A and B: f32 is rounded
   int64_t columns = 8;
-  Expr a, b;                            // the loads of their first elements; `a` null where A has no such lines
-  std::vector<std::vector<Expr>> held;  // then: its loads as in MatrixStep
-  bool by_steps = false;                // B's lines are steps
+  Expr a, b;                                    // the loads of their first elements; `a` null where A has no such lines
+  std::vector<std::vector<Expr>> held;          // then: its loads as in MatrixStep
+  bool a_by_steps = false, b_by_steps = false;  // its lines are steps
   std::string sums;
   std::vector<std::vector<Expr>> d;  // indices into `sums` of what one lane holds, in the instruction's order
 };

@@ -36,6 +36,7 @@ void schedule_kept(const StoredProduct& in, const ThreadBlockTile& tile, const T
   s.cache_write(root);
   ProductLoops loops(program, product, tile, target, s);
   loops.make_matrices();
+  loops.read_in_blocks();
   inline_operands(program, s);
   const std::vector<std::string> tiles = loops.tile_lines(root);
   s.parallel(root, tiles);
@@ -53,6 +54,7 @@ void schedule_product(const StoredProduct& in, const ThreadBlockTile& tile, cons
   schedule::Schedule& s = out.schedule;
   ProductLoops loops(in.program, p, tile, target, s);
   loops.make_matrices();
+  loops.read_in_blocks();
   inline_operands(in.program, s);
   const std::vector<std::string> tiles = loops.tile_output();
   std::vector<int64_t> factors = {tile.row_cluster * tile.column_cluster};

@@ -23,7 +23,8 @@ constexpr int64_t kMinHalfRows = 2;    // rows of 16 bits: those of an instructi
 constexpr int64_t kPartMultiple = 64;  // k of a part is a multiple of it: no k-block crosses parts
 constexpr int64_t kMinPartK = 128;     // min k of a split-K part
 constexpr int64_t kMaxSplitK = 32;
-constexpr int64_t kLineBytes = 128, kSectorBytes = 32;         // bytes: swizzled line of a TMA box; DRAM sector
+constexpr int64_t kBlockSteps = 64;                     // of 16 bits: k-blocks of tiles have as many, or parts of them
+constexpr int64_t kLineBytes = 128, kSectorBytes = 32;  // bytes: swizzled line of a TMA box; DRAM sector
 constexpr int64_t kMaxBoxLines = 256, kMaxWindowLines = 1024;  // lines of one TMA copy
 
 // Whether a factor is the same number everywhere: no layout leaves it a read.
@@ -122,6 +123,34 @@ std::map<std::string, Layout> constant_layouts(const MatrixProduct& p, const te:
   return layouts;
 }
 
+bool is_read_in_boxes(const te::Program& program, const Expr& load, const te::Axis& fast, const te::Axis& slow,
+                      int64_t slow_extent, int64_t slow_block) {
+  constexpr int64_t kLineAlignment = 16;
+  constexpr size_t kMinRank = 2;
+  const auto tensor = std::ranges::find(program.inputs, load->name, &te::Tensor::name);
+  const size_t rank = load->args.size();
+  const int64_t bytes = load.type().bytes(), line = kLineBytes / bytes;
+  if (tensor == program.inputs.end() || rank < kMinRank || rank > format::TensorMap::kMaxRank ||
+      tensor->shape.back() * bytes % kLineAlignment != 0)
+    return false;
+  // Blocks are whole, or end where the tensor does: there are zeros behind it.
+  const auto ends = [&](size_t d, int64_t elements, int64_t block) {
+    const std::optional<LinearForm> form = as_linear(load.arg(d));
+    return elements % block == 0 || (form && form->constant == 0 && tensor->shape[d] == elements);
+  };
+  const auto uses = [&](size_t d, const te::Axis& axis) { return uses_var(load.arg(d), axis.name); };
+  if (coefficient_of(load.arg(rank - 1), fast.name) != 1 || !ends(rank - 1, fast.extent, line) || uses(rank - 1, slow))
+    return false;
+  size_t dims = 0;
+  for (size_t d = 0; d + 1 < rank; ++d) {
+    if (uses(d, fast)) return false;
+    if (!uses(d, slow)) continue;
+    if (coefficient_of(load.arg(d), slow.name) != 1 || !ends(d, slow_extent, slow_block)) return false;
+    ++dims;
+  }
+  return dims == 1;
+}
+
 OperandAccess access_of(const Expr& read, const te::Axis& step, const te::Axis& line, const TargetInfo& target) {
   const auto lanes_along = [&](const te::Axis& axis) {
     if (read->args.empty() || coefficient_of(read->args.back(), axis.name).value_or(0) != 1) return int64_t{0};
@@ -206,10 +235,17 @@ bool reads_lines(const te::Compute& sum, const Expr& read, const std::vector<siz
          });
 }
 
+// Whether steps of an operand of 16 bits lie apart and its lines beside each other.
+bool lies_beside(const MatrixProduct& p, const te::Compute& sum, bool left, const TargetInfo& target) {
+  const Expr& read = left ? p.match.a : p.match.b;
+  const te::Axis& line = sum.axes[(left ? p.rows : p.columns).back()];
+  return read.type().is_half() && !p.filter_positions && !access_of(read, p.steps.back(), line, target).by_steps;
+}
+
 // Whether TMA can bring an operand's k-blocks: boxes of a tensor, or windows of images, whose lines
 // are aligned, and a whole one of them. Steps that end before the tensor's lines do, those of parts and of one of
 // several axes, end with a block.
-bool is_tma_eligible(const StoredProduct& in, const te::Compute& sum, bool left) {
+bool is_tma_eligible(const StoredProduct& in, const te::Compute& sum, bool left, const TargetInfo& target) {
   constexpr int64_t kLineAlignment = 16;
   constexpr size_t kMinRank = 2;
   const MatrixProduct& p = in.product;
@@ -219,6 +255,10 @@ bool is_tma_eligible(const StoredProduct& in, const te::Compute& sum, bool left)
   if (tensor == in.program.inputs.end() || rank < kMinRank || rank > format::TensorMap::kMaxRank) return false;
   if (p.batch.size() > (in.split_k.count > 1 ? 2 : 1)) return false;
   const te::Axis& step = p.steps.back();
+  const std::vector<size_t>& lines = left ? p.rows : p.columns;
+  if (lies_beside(p, sum, left, target))
+    return p.steps.size() == 1 && lines.size() == 1 &&
+           is_read_in_boxes(in.program, read, sum.axes[lines[0]], step, step.extent, kBlockSteps);
   const Expr& last = read->args.back();
   const bool whole_lines =
       last.is_var() && last->name == step.name && p.steps.size() == 1 && tensor->shape.back() == step.extent;
@@ -227,7 +267,6 @@ bool is_tma_eligible(const StoredProduct& in, const te::Compute& sum, bool left)
   if (!whole_lines && !whole_blocks) return false;
   const int64_t steps = te::num_points(p.steps);
   if (tensor->shape.back() * bytes % kLineAlignment != 0 || steps * bytes < kLineBytes) return false;
-  const std::vector<size_t>& lines = left ? p.rows : p.columns;
   return reads_lines(sum, read, lines) || (whole_blocks && reads_windows(p, sum, read, tensor->shape, lines));
 }
 
@@ -355,7 +394,10 @@ GemmProblem problem_of(const StoredProduct& in, const GroupTask& task, const Tar
     const te::Tensor& operand = program.tensor((*read)->name);
     problem.operand_bytes += num_elements(operand.shape) * operand.type.bytes();
   }
-  problem.tma = has_feature(target, "tma") && is_tma_eligible(in, sum, true) && is_tma_eligible(in, sum, false);
+  problem.tma =
+      has_feature(target, "tma") && is_tma_eligible(in, sum, true, target) && is_tma_eligible(in, sum, false, target);
+  problem.rows_beside = lies_beside(p, sum, true, target);
+  problem.columns_beside = lies_beside(p, sum, false, target);
   problem.neighbours = neighbours_of(program, p, sum, problem.tma, task, target);
   return problem;
 }

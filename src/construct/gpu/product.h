@@ -60,6 +60,11 @@ Result<MatrixProduct> product_of(const te::Program& program, const te::Compute& 
 /// Operands that are constants, stored as they are read: batch, lines, steps; steps next to each other.
 std::map<std::string, Layout> constant_layouts(const MatrixProduct& p, const te::Compute& sum, const GroupTask& task);
 
+/// Whether TMA can bring blocks of what `load` reads: `fast` runs along the lines of an input, in blocks of 128 bytes,
+/// and `slow` along one other dim of it, in blocks of `slow_block`. Blocks are whole or end where the tensor does.
+bool is_read_in_boxes(const te::Program& program, const Expr& load, const te::Axis& fast, const te::Axis& slow,
+                      int64_t slow_extent, int64_t slow_block);
+
 OperandAccess access_of(const Expr& read, const te::Axis& step, const te::Axis& line, const TargetInfo& target);
 
 /// Where the instructions of a tile leave column i, dim `dim` of an operand of `rank` dims: each thread holds pairs of

@@ -329,6 +329,10 @@ void ProductLoops::attach_all(const std::string& stage, const std::string& loop)
       attach_blocks(side, stage, loop);
       continue;
     }
+    if (lines(side) == Lines::kBlocksOfLines) {
+      tile_.tma ? fetch_blocks(side, sums(), steps) : attach_blocks(side, sums(), steps);
+      continue;
+    }
     if (!tile_.tma) {
       attach_operand(side, sums(), steps, tile_.tile_k);
       continue;
@@ -360,37 +364,26 @@ void ProductLoops::attach_blocks(Side side, const std::string& stage, const std:
 
 // Boxes of a tensor: one dim of it runs along what is beside each other, another one along the rest.
 bool ProductLoops::may_fetch_blocks(Side side, int64_t all) const {
-  constexpr int64_t kLineAlignment = 16;
-  constexpr size_t kMinRank = 2;
   const Expr& load = read(side);
-  const auto tensor = std::ranges::find(program_.inputs, load->name, &te::Tensor::name);
-  const size_t rank = load->args.size();
   const std::vector<size_t>& places = side == Side::kLeft ? p_.rows : p_.columns;
-  const int64_t line = line_elements(load.type().bytes());
-  const bool boxes = has_feature(target_, "tma") && tensor != program_.inputs.end() && rank >= kMinRank &&
-                     rank <= format::TensorMap::kMaxRank && p_.steps.size() == 1 && places.size() == 1;
-  if (!boxes || block_elements(side) != line || tensor->shape.back() * load.type().bytes() % kLineAlignment != 0)
-    return false;
+  const bool boxes = has_feature(target_, "tma") && p_.steps.size() == 1 && places.size() == 1;
+  if (!boxes || block_elements(side) != line_elements(load.type().bytes())) return false;
   const bool of_lines = (side == Side::kLeft ? left_ : right_) == Lines::kBlocksOfLines;
   const te::Axis &of_line = sum_.axes[places[0]], &step = p_.steps[0];
-  const te::Axis &fast = of_lines ? of_line : step, &slow = of_lines ? step : of_line;
-  // Blocks are whole, or end where the tensor does: there are zeros behind it.
-  const auto ends = [&](size_t d, int64_t elements, int64_t block) {
-    const std::optional<LinearForm> form = as_linear(load.arg(d));
-    return elements % block == 0 || (form && form->constant == 0 && tensor->shape[d] == elements);
-  };
-  const auto uses = [&](size_t d, const te::Axis& axis) { return uses_var(load.arg(d), axis.name); };
-  if (coefficient_of(load.arg(rank - 1), fast.name) != 1 || !ends(rank - 1, fast.extent, line) || uses(rank - 1, slow))
-    return false;
-  size_t dims = 0;
-  for (size_t d = 0; d + 1 < rank; ++d) {
-    if (uses(d, fast)) return false;
-    if (!uses(d, slow)) continue;
-    const int64_t block = of_lines ? tile_.tile_k : line_extent(side);
-    if (coefficient_of(load.arg(d), slow.name) != 1 || !ends(d, all, block)) return false;
-    ++dims;
+  return of_lines ? is_read_in_boxes(program_, load, of_line, step, all, tile_.tile_k)
+                  : is_read_in_boxes(program_, load, step, of_line, all, line_extent(side));
+}
+
+bool ProductLoops::lies_in_blocks(Side side) const {
+  return tile_.multiplier == Multiplier::kWarpGroup && tile_.batch.empty() && !p_.filter_positions &&
+         read(side).type().is_half() && !access(side).by_steps &&
+         line_extent(side) % line_elements(read(side).type().bytes()) == 0;
+}
+
+void ProductLoops::read_in_blocks() {
+  for (const Side side : {Side::kLeft, Side::kRight}) {
+    if (lies_in_blocks(side)) set_layout(side, Lines::kBlocksOfLines);
   }
-  return dims == 1;
 }
 
 void ProductLoops::fetch_blocks(Side side, const std::string& stage, const std::string& loop) {

@@ -25,6 +25,8 @@ class ProductLoops {
   /// The product as one of matrices, the sums as the tile's threads hold them.
   void make_matrices();
   void set_layout(Side side, Lines lines);
+  /// Operands of a tile of warp groups that lie so in memory in blocks of lines, behind make_matrices().
+  void read_in_blocks();
   /// Everything from the sum up to what comes out is computed where that is; make_matrices() does so, too.
   void inline_epilogue();
   /// Splits what comes out into tiles and threads. Returns the loops of tiles: of the batch, of rows, of columns.
@@ -75,6 +77,7 @@ class ProductLoops {
   };
 
   bool by_matrix() const { return tile_.by_matrix(); }
+  bool lies_in_blocks(Side side) const;
   Layout packed_lines() const;
   Layout sums_layout() const;
   TiledAxis split(const std::string& stage, const std::string& loop, const std::vector<Factor>& factors);

@@ -131,6 +131,7 @@ class ReducedKernel {
   void schedule_tile(ProductLoops& loops, const ThreadBlockTile& tile, int64_t bytes, Construction& out) const {
     schedule::Schedule& s = out.schedule;
     loops.make_matrices();
+    loops.read_in_blocks();
     const int64_t columns = loops.line_extent(Side::kRight), threads = tile.threads();
     const std::string& column = axes_.back();
     std::vector<std::string> tiles = axes_;

@@ -235,6 +235,8 @@ void add_tiles(const Chain& chain, const StoredProduct& first, const GroupTask& 
   const te::Program program = layouts.empty() ? chain.program : te::apply_layouts(chain.program, layouts);
   GemmProblem problem = problem_of(first, task, target);
   problem.neighbours = kPair;
+  problem.tma = problem.tma && !problem.rows_beside && !problem.columns_beside;
+  problem.rows_beside = problem.columns_beside = false;  // its operands are copied line by line
   Links links;
   const auto add = [&](te::Program p, const std::string& sum) {
     links.push_back(std::make_unique<Link>(std::move(p), sum));

@@ -13,6 +13,7 @@
 #include "schedule/match/contraction.h"
 #include "schedule/match/stages.h"
 #include "support/math.h"
+#include "te/axes.h"
 #include "te/reads.h"
 #include "te/rewrite.h"
 #include "te/sum_terms.h"
@@ -275,13 +276,13 @@ Result<Candidates> construct_total(const GroupTask& task, const TargetInfo& targ
   te::Program program = schedule::inline_stages(s, task.program);
   std::set<std::string> terms;
   for (const te::Compute& c : program.computes) {
-    if (!c.is_reduction() && !c.axes.empty() && terms.insert(c.name()).second) s.inline_stage(c.name());
+    if (!c.is_reduction() && te::num_points(c.axes) > 1 && terms.insert(c.name()).second) s.inline_stage(c.name());
   }
   program = te::inline_computes(program, terms);
   const Result<const te::Compute*> found = schedule::only_reduction(program);
   if (!found.ok()) return Reason{found.reason()};
   const te::Compute& sum = **found;
-  const bool total = sum.axes.empty() && sum.outputs.size() == 1 && task.program.outputs.size() == 1;
+  const bool total = te::num_points(sum.axes) == 1 && sum.outputs.size() == 1 && task.program.outputs.size() == 1;
   if (!total || sum.reduce_axes.size() != 1 || !schedule::reduces_contiguous(sum))
     return declined("a reduction over several axes, or of elements apart");
   const auto& [elements, length] = sum.reduce_axes[0];
@@ -290,10 +291,12 @@ Result<Candidates> construct_total(const GroupTask& task, const TargetInfo& targ
   for (const te::Tensor& input : program.inputs) bytes = std::max<int64_t>(bytes, input.type.bytes());
   while (parts > 1 && (length % parts != 0 || length / parts < kMaxThreads * kFewElements)) parts /= 2;
   const RowMapping mapping = row_mapping(length / parts, target.vector_bytes / bytes, kFewElements);
-  const std::string partial = sum.name() + ".rf";
-  s.rfactor_blocks(sum.name(), elements, parts).split(partial, "i0", {1});
-  mapping.map_to_threads(s, partial, "i0.1", elements);
-  s.parallel(partial, {"i0.0"}).unroll(sum.name(), "r0");
+  const std::string partial = sum.name() + ".rf", part = fmt::format("i{}", sum.axes.size());
+  s.rfactor_blocks(sum.name(), elements, parts).split(partial, part, {1});
+  mapping.map_to_threads(s, partial, part + ".1", elements);
+  std::vector<std::string> tiles = axis_names(sum.axes);
+  tiles.push_back(part + ".0");
+  s.parallel(partial, tiles).unroll(sum.name(), "r0");
   out.trace = {fmt::format("{} parts, {} threads each, {} times {} elements a thread", parts, mapping.threads,
                            mapping.chunks(), mapping.lanes)};
   return Candidates{std::move(out)};
@@ -302,7 +305,10 @@ Result<Candidates> construct_total(const GroupTask& task, const TargetInfo& targ
 }  // namespace
 
 Result<Candidates> construct_gpu_rows(const GroupTask& task, const TargetInfo& target) {
-  if (!task.program.computes.empty() && task.program.computes.back().axes.empty()) return construct_total(task, target);
+  if (!task.program.computes.empty() && te::num_points(task.program.computes.back().axes) == 1) {
+    Result<Candidates> total = construct_total(task, target);
+    if (total.ok() || task.program.computes.back().axes.empty()) return total;
+  }
   Construction out;
   out.constant_layouts = layouts_along_sums(task);
   const Result<schedule::RowProgram> found =

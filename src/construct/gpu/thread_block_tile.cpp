@@ -103,7 +103,25 @@ ThreadBlockTile tile_of(const GroupTile& g, int64_t neighbours) {
   return tile;
 }
 
+ThreadBlockTile tile_of_blocks(const GroupTile& g) {
+  constexpr int64_t kPair = 2;
+  ThreadBlockTile tile = tile_of(GroupTile{g.groups, g.rows, std::min(g.columns, kBlockLines)}, kPair);
+  if (g.columns > kBlockLines)
+    tile.columns.insert(tile.columns.begin(), {ceil_div(g.columns, kBlockLines), FactorKind::kMatrix});
+  return tile;
+}
+
 namespace {
+
+// The tile of `g` with its operands as `problem` has them, up to `neighbours` columns of a thread beside each other.
+ThreadBlockTile tile_for(const GemmProblem& problem, const GroupTile& g, int64_t neighbours) {
+  const bool in_blocks = problem.columns_beside && g.columns % kBlockLines == 0;
+  ThreadBlockTile tile = in_blocks ? tile_of_blocks(g) : tile_of(g, neighbours);
+  tile.tma = problem.tma && (in_blocks || !problem.columns_beside);
+  tile.filter_positions = problem.filter_positions;
+  tile.halo = problem.halo;
+  return tile;
+}
 
 // Whether one copy brings the lines that the filter positions of a tile read, and each of its loops of rows has pixels
 // in all turns.
@@ -122,13 +140,10 @@ void add_tiles(const GroupTile& g, const GemmProblem& problem, std::vector<Threa
   // Columns that end within a tile are interleaved in more blocks than one: boxes have them in order.
   const bool beyond = problem.tma && g.columns > problem.n;
   const int64_t max = beyond ? std::max<int64_t>(2, problem.n / 8) : problem.neighbours;
-  ThreadBlockTile tile = tile_of(g, std::min(problem.neighbours, max));
-  tile.tma = problem.tma;
-  tile.filter_positions = problem.filter_positions;
-  tile.halo = problem.halo;
+  const ThreadBlockTile tile = tile_for(problem, g, std::min(problem.neighbours, max));
   if (tile.filter_positions > 1 && !supports_filter_positions(tile, problem)) return;
   tiles.push_back(tile);
-  if (!problem.tma || problem.filter_positions > 1 || problem.kept_bytes > 0) return;
+  if (!tile.tma || problem.filter_positions > 1 || problem.kept_bytes > 0) return;
   const auto add_clusters = [&](int64_t extent, const std::vector<Factor>& factors, int64_t ThreadBlockTile::*cluster) {
     for (const int64_t together : {2, 4}) {
       if (ceil_div(extent, ThreadBlockTile::extent(factors)) % together != 0) continue;
@@ -136,8 +151,9 @@ void add_tiles(const GroupTile& g, const GemmProblem& problem, std::vector<Threa
       tiles.back().*cluster = together;
     }
   };
-  add_clusters(problem.m, tile.rows, &ThreadBlockTile::row_cluster);
-  add_clusters(problem.n, tile.columns, &ThreadBlockTile::column_cluster);
+  // Operands in blocks of lines are not shared: tiles that fetched parts of them for each other gave wrong sums.
+  if (!problem.columns_beside) add_clusters(problem.m, tile.rows, &ThreadBlockTile::row_cluster);
+  if (!problem.rows_beside) add_clusters(problem.n, tile.columns, &ThreadBlockTile::column_cluster);
 }
 
 ThreadBlockTile tile_of(const ThreadTile& t) {
@@ -241,7 +257,7 @@ std::vector<ThreadBlockTile> staged(ThreadBlockTile tile, const GemmProblem& pro
   }
   if (!tile.tma || tile.kept_bytes > 0) return all;
   add_walking(tile, problem, target, all);
-  if (tile.row_cluster * tile.column_cluster > 1 || problem.batch > 1 ||
+  if (tile.row_cluster * tile.column_cluster > 1 || problem.batch > 1 || problem.columns_beside ||
       problem.n > ThreadBlockTile::extent(tile.columns))
     return all;
   TargetInfo rest = target;
@@ -417,12 +433,11 @@ std::vector<ThreadBlockTile> row_tiles(const GemmProblem& problem, const TargetI
   const int64_t columns = round_up(problem.n, kMatrixSteps);
   std::vector<ThreadBlockTile> shapes, tiles;
   if (has_feature(target, "wgmma")) {
-    for (const auto& [groups, rows] : kWays) shapes.push_back(tile_of(GroupTile{groups, rows, columns}, 2));
+    for (const auto& [groups, rows] : kWays) shapes.push_back(tile_for(problem, GroupTile{groups, rows, columns}, 2));
   }
   for (const auto& [warps, rows] : kWarps)
     shapes.push_back(tile_of(WarpTile{warps, 1, rows, columns / kInstructionColumns}, 2));
   for (ThreadBlockTile& tile : shapes) {
-    tile.tma = problem.tma && tile.multiplier == Multiplier::kWarpGroup;
     tile.filter_positions = problem.filter_positions;
     tile.halo = problem.halo;
     if (problem.filter_positions > 1 && !(tile.tma && supports_filter_positions(tile, problem))) continue;

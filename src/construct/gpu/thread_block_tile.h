@@ -72,6 +72,8 @@ struct GemmProblem {
   bool by_matrix = false;        // matrix instructions: operands of 16 bits or rounded to tf32, sums f32
   int64_t neighbours = 2;        // 2, 4 or 8: max neighbouring columns of a thread, stored together
   bool tma = false;              // both operands are TMA-eligible: k-blocks are boxes of a tensor
+  bool rows_beside = false;      // elements of a step lie beside each other: warp groups read them in blocks of lines,
+  bool columns_beside = false;   // the same of columns
   int64_t operand_bytes = 0;     // both operands, each element once
   int64_t split_k = 1;           // parts of each sum, counted in `batch`; a second kernel adds them
   int64_t added_bytes = 0;       // bytes a sum of the second kernel's other operands and results
@@ -97,6 +99,9 @@ struct GroupTile {
   int64_t groups, rows, columns;
 };
 ThreadBlockTile tile_of(const GroupTile& groups, int64_t neighbours);
+/// The same where columns of 16 bits lie beside each other, in blocks of kBlockLines.
+ThreadBlockTile tile_of_blocks(const GroupTile& groups);
+inline constexpr int64_t kBlockLines = 64;
 
 /// The tiles for `problem`, best predicted first.
 std::vector<ThreadBlockTile> thread_block_tiles(const GemmProblem& problem, const TargetInfo& target);

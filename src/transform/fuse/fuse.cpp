@@ -9,6 +9,7 @@
 // 2. What feeds these groups and nothing else: element-wise side branches, index maps of operands.
 // 3. The rest, from the last node backwards: each node takes in what only its group reads, where the rules allow.
 #include <algorithm>
+#include <map>
 #include <set>
 
 #include "transform/fuse/clusters.h"
@@ -23,8 +24,8 @@ constexpr size_t kMaxBranch = 8;  // nodes between x and where the branches of x
 
 class Fuser {
  public:
-  Fuser(const Graph& graph, const TransformContext& context)
-      : graph_(graph), clusters_(graph, context.ops, context.target.kind) {}
+  Fuser(Graph graph, const TransformContext& context)
+      : graph_(std::move(graph)), clusters_(graph_, context.ops, context.target.kind) {}
 
   Graph run() {
     const auto count = static_cast<int>(graph_.nodes.size());
@@ -183,9 +184,59 @@ class Fuser {
                    name(r), read, kMaxBranch);
   }
 
-  const Graph& graph_;
+  const Graph graph_;
   Clusters clusters_;
 };
+
+// Whether node `n` reads its operands through index maps wherever it may: contractions and element-wise operators, and
+// transposes that only these read.
+bool reads_by_index(const Graph& graph, const graph::OpTable& ops, const std::vector<std::vector<int>>& readers,
+                    int n) {
+  const Node& node = graph.nodes[static_cast<size_t>(n)];
+  const Role role = role_of(ops, node);
+  if (role == Role::kContraction || role == Role::kElementwise) return true;
+  return node.op == "transpose" && !graph.is_output(node.outputs[0]) &&
+         std::ranges::all_of(readers[node.outputs[0]], [&](int r) { return reads_by_index(graph, ops, readers, r); });
+}
+
+// Whether each reader of what the node moves would read the whole through it: slices, and on GPUs, whose tiles bring
+// operands in either order, what products read turned.
+bool is_own_of_each_reader(const Graph& graph, const TransformContext& context,
+                           const std::vector<std::vector<int>>& all, const Node& node) {
+  const std::vector<int>& readers = all[node.outputs[0]];
+  if (readers.size() < 2 || graph.is_output(node.outputs[0])) return false;
+  if (node.op == "slice")
+    return std::ranges::all_of(readers, [&](int r) { return reads_by_index(graph, context.ops, all, r); });
+  const bool maps = role_of(context.ops, node) == Role::kIndexMap && !is_layout_copy(node) && !is_view(graph, node);
+  return context.target.kind == DeviceKind::kCuda && maps && std::ranges::all_of(readers, [&](int r) {
+           return role_of(context.ops, graph.nodes[static_cast<size_t>(r)]) == Role::kContraction;
+         });
+}
+
+// An index map that several nodes read is one of each, so that each reads the whole through it: what is read in parts,
+// or turned, by both passes of a training is never copied.
+Graph with_own_index_maps(const Graph& graph, const TransformContext& context) {
+  const std::vector<std::vector<int>> readers = graph.consumers();
+  Graph out = graph;
+  out.nodes.clear();
+  std::map<ValueId, const Node*> shared;  // by their results
+  for (size_t n = 0; n < graph.nodes.size(); ++n) {
+    Node node = graph.nodes[n];
+    std::set<ValueId> read(node.inputs.begin(), node.inputs.end());
+    for (const ValueId id : read) {
+      const auto map = shared.find(id);
+      if (map == shared.end() || readers[id].front() == static_cast<int>(n)) continue;
+      Node own = *map->second;
+      own.outputs = {out.add_value(graph.value(id).name, graph.value(id).type)};
+      out.values[own.outputs[0]].layout = graph.value(id).layout;
+      std::ranges::replace(node.inputs, id, own.outputs[0]);
+      out.nodes.push_back(std::move(own));
+    }
+    if (is_own_of_each_reader(graph, context, readers, node)) shared[node.outputs[0]] = &graph.nodes[n];
+    out.nodes.push_back(std::move(node));
+  }
+  return out;
+}
 
 // Values inside a group have no storage of their own: they follow the group's output where shapes are equal, so that
 // loops over both are the same loops.
@@ -208,8 +259,7 @@ Graph align_inner_layouts(const Graph& graph) {
 }  // namespace
 
 Graph fuse(const Graph& graph, const TransformContext& context) {
-  const Graph sorted = graph::compact(graph);
-  Fuser fuser(sorted, context);
+  Fuser fuser(with_own_index_maps(graph::compact(graph), context), context);
   Graph groups = fuser.run();
   if (context.log != nullptr) fuser.say_why(*context.log);
   return align_inner_layouts(groups);

@@ -6,29 +6,21 @@
 // what a reshape or a transpose leads to. An element-wise operator right behind a product is its epilogue and would
 // become a kernel of its own: the gate of a feed-forward network, say. Two products with more tiles than SMs, but not
 // many more, may take longer than one of both and that kernel: the variant "always", which is measured.
+#include "transform/rewrite/merge_products.h"
+
 #include <algorithm>
+#include <map>
 #include <optional>
 #include <set>
 
 #include "support/join.h"
 #include "transform/constants.h"
-#include "transform/editor.h"
 #include "transform/group.h"
 #include "transform/passes.h"
 #include "transform/roles.h"
 
 namespace tw::transform {
 namespace {
-
-// x w + bias, of constant weights and bias.
-struct MergedProduct {
-  int node = 0;
-  ValueId weights = kAbsent;
-  ValueId bias = kAbsent;  // or there is none
-  ValueId result = kAbsent;
-  int64_t columns = 0;
-  Ints runs;  // columns that a reshape of the result leaves together: parts begin at multiples of them
-};
 
 // The dim of `shape` that columns are counted in when rows of columns are reshaped to it: what lies before it counts
 // the rows. -1 when there is none.
@@ -43,8 +35,8 @@ int64_t column_dim(const Shape& shape, int64_t rows) {
 
 class ProductMerger {
  public:
-  ProductMerger(const graph::Graph& graph, const TransformContext& context)
-      : editor_(graph, context.ops), target_(context.target), is_always_(context.variant == kAlways) {}
+  ProductMerger(const graph::Graph& graph, const graph::OpTable& ops, const MergeRules& rules, OperandStacks& stacks)
+      : editor_(graph, ops), rules_(rules), stacks_(stacks) {}
 
   graph::Graph run() {
     editor_.for_each([&](const Node& node) {  // merged products may be read by others
@@ -64,7 +56,9 @@ class ProductMerger {
     std::vector<MergedProduct> products;
     for (const int n : readers) {
       const std::optional<MergedProduct> product = product_of(editor_.node(n), x);
-      const auto fits = [&](const MergedProduct& p) { return cuts(p, *product) && cuts(*product, p); };
+      const auto fits = [&](const MergedProduct& p) {
+        return cuts(p, *product) && cuts(*product, p) && stacks_.fit(editor_, p, *product);
+      };
       if (!product || !std::ranges::all_of(products, fits)) continue;
       products.push_back(*product);
       products.back().node = n;
@@ -78,14 +72,14 @@ class ProductMerger {
   }
 
   std::optional<MergedProduct> product_of(const Node& node, ValueId x) const {
-    if (node.op != "matmul" || node.inputs[0] != x || !editor_.value(node.inputs[1]).is_constant()) return std::nullopt;
+    if (node.op != "matmul" || node.inputs[0] != x || !stacks_.takes(editor_, node.inputs[1])) return std::nullopt;
     if (editor_.shape(node.inputs[1]).size() != 2 || editor_.type(node.outputs[0]).elements() == 0) return std::nullopt;
     MergedProduct product;
     product.weights = node.inputs[1];
     product.result = node.outputs[0];
     product.columns = editor_.shape(product.weights)[1];
     // Others' columns begin at whole accesses.
-    if (product.columns * editor_.type(x).type.bytes() % target_.vector_bytes != 0) return std::nullopt;
+    if (product.columns * editor_.type(x).type.bytes() % rules_.access_bytes != 0) return std::nullopt;
     if (const Node* sum = bias_add(product)) {
       product.bias = sum->inputs[sum->inputs[0] == product.result ? 1 : 0];
       product.result = sum->outputs[0];
@@ -100,8 +94,7 @@ class ProductMerger {
     if (sum.op != "add" || editor_.type(sum.outputs[0]) != editor_.type(product.result)) return nullptr;
     const ValueId bias = sum.inputs[sum.inputs[0] == product.result ? 1 : 0];
     const bool is_row = !editor_.shape(bias).empty() && editor_.shape(bias).back() == editor_.type(bias).elements();
-    return is_row && editor_.shape(bias).back() == product.columns && editor_.value(bias).is_constant() ? &sum
-                                                                                                        : nullptr;
+    return is_row && editor_.shape(bias).back() == product.columns && stacks_.takes(editor_, bias) ? &sum : nullptr;
   }
 
   // Whether all readers of the product can read some columns of a larger one; finds the runs.
@@ -111,7 +104,8 @@ class ProductMerger {
     return std::ranges::all_of(editor_.readers(product.result), [&](int n) {
       const Node& node = editor_.node(n);
       const bool is_epilogue = role_of(editor_.ops(), node) == Role::kElementwise;
-      if (node.op != "reshape") return (is_always_ || !is_epilogue) && reads_parts(node);
+      if (node.op != "reshape")
+        return (rules_.readers == MergeRules::Readers::kAll || !is_epilogue) && reads_parts(node);
       const Shape& to = editor_.shape(node.outputs[0]);
       const int64_t dim = column_dim(to, rows);
       if (dim < 0 || !is_read_by_index(node.outputs[0])) return false;
@@ -142,45 +136,16 @@ class ProductMerger {
   // ---- One instead of many.
 
   void merge(ValueId x, const std::vector<MergedProduct>& products) {
-    int64_t columns = 0;
-    for (const MergedProduct& p : products) columns += p.columns;
     const std::string name = group_name(editor_.graph(), mapped(products, &MergedProduct::node));
     const bool biased = std::ranges::any_of(products, [](const MergedProduct& p) { return p.bias != kAbsent; });
-    ValueId whole = editor_.emit(name, "matmul", {x, stacked_weights(name, products, columns)});
-    if (biased) whole = editor_.emit(name, "add", {whole, stacked_biases(name, products, columns)});
+    ValueId whole = editor_.emit(name, "matmul", {x, stacks_.weights(editor_, name, products)});
+    if (biased) whole = editor_.emit(name, "add", {whole, stacks_.biases(editor_, name, products)});
     int64_t first = 0;
+    reshaped_.clear();
     for (const MergedProduct& p : products) {
       give_columns(p, whole, first);
       first += p.columns;
     }
-  }
-
-  ValueId stacked_weights(const std::string& name, const std::vector<MergedProduct>& products, int64_t columns) {
-    const TensorType& like = editor_.type(products[0].weights);
-    const TensorType type{like.type, {like.shape[0], columns}};
-    std::vector<std::byte> bytes;
-    bytes.reserve(static_cast<size_t>(type.bytes()));
-    for (int64_t row = 0; row < like.shape[0]; ++row) {
-      for (const MergedProduct& p : products) {
-        const auto line = static_cast<ptrdiff_t>(p.columns * like.type.bytes());
-        const auto begin = editor_.value(p.weights).constant->begin() + row * line;
-        bytes.insert(bytes.end(), begin, begin + line);
-      }
-    }
-    return editor_.add_constant(name + ".weights", type, std::move(bytes));
-  }
-
-  // A product without a bias gets that of which x + bias is x, -0 too.
-  ValueId stacked_biases(const std::string& name, const std::vector<MergedProduct>& products, int64_t columns) {
-    graph::RefTensor all{.type = {editor_.type(products[0].result).type, {columns}}};
-    for (const MergedProduct& p : products) {
-      graph::RefTensor own = graph::RefTensor::zeros({all.type.type, {p.columns}});
-      std::ranges::fill(own.floats, -0.0);
-      if (p.bias != kAbsent) own = elements_of(editor_.value(p.bias));
-      append(all.floats, own.floats);
-      append(all.ints, own.ints);
-    }
-    return editor_.add_constant(name + ".bias", all);
   }
 
   // The readers of the product read columns of `whole`, from `first` on.
@@ -198,7 +163,9 @@ class ProductMerger {
       const int64_t dim = column_dim(to, rows);
       const int64_t run = num_elements(Shape(to.begin() + dim + 1, to.end()));
       to[dim] = editor_.shape(whole).back() / run;
-      const ValueId reshaped = editor_.emit(reader, "reshape", {whole}, {{"shape", to}});
+      const auto [known, fresh] = reshaped_.try_emplace(to, kAbsent);
+      if (fresh) known->second = editor_.emit(reader, "reshape", {whole}, {{"shape", to}});
+      const ValueId reshaped = known->second;
       while (!editor_.readers(part).empty())
         read_part(editor_.node(editor_.readers(part)[0]), part, reshaped, dim, first / run);
     }
@@ -217,15 +184,63 @@ class ProductMerger {
   }
 
   Editor editor_;
-  const TargetInfo& target_;
-  bool is_always_;  // whoever reads the products
+  std::map<Shape, ValueId> reshaped_;  // the product that is read in parts, by shape
+  const MergeRules& rules_;
+  OperandStacks& stacks_;
+};
+
+// Constants side by side.
+class ConstantStacks : public OperandStacks {
+ public:
+  bool takes(const Editor& editor, ValueId operand) const override { return editor.value(operand).is_constant(); }
+  bool fit(const Editor& /*editor*/, const MergedProduct& /*a*/, const MergedProduct& /*b*/) const override {
+    return true;
+  }
+
+  ValueId weights(Editor& editor, const std::string& name, const std::vector<MergedProduct>& products) override {
+    int64_t columns = 0;
+    for (const MergedProduct& p : products) columns += p.columns;
+    const TensorType& like = editor.type(products[0].weights);
+    const TensorType type{like.type, {like.shape[0], columns}};
+    std::vector<std::byte> bytes;
+    bytes.reserve(static_cast<size_t>(type.bytes()));
+    for (int64_t row = 0; row < like.shape[0]; ++row) {
+      for (const MergedProduct& p : products) {
+        const auto line = static_cast<ptrdiff_t>(p.columns * like.type.bytes());
+        const auto begin = editor.value(p.weights).constant->begin() + row * line;
+        bytes.insert(bytes.end(), begin, begin + line);
+      }
+    }
+    return editor.add_constant(name + ".weights", type, std::move(bytes));
+  }
+
+  // A product without a bias gets that of which x + bias is x, -0 too.
+  ValueId biases(Editor& editor, const std::string& name, const std::vector<MergedProduct>& products) override {
+    graph::RefTensor all{.type = {editor.type(products[0].result).type, {0}}};
+    for (const MergedProduct& p : products) {
+      graph::RefTensor own = graph::RefTensor::zeros({all.type.type, {p.columns}});
+      std::ranges::fill(own.floats, -0.0);
+      if (p.bias != kAbsent) own = elements_of(editor.value(p.bias));
+      append(all.floats, own.floats);
+      append(all.ints, own.ints);
+      all.type.shape[0] += p.columns;
+    }
+    return editor.add_constant(name + ".bias", all);
+  }
 };
 
 }  // namespace
 
+graph::Graph merge_products_by(const graph::Graph& graph, const graph::OpTable& ops, const MergeRules& rules,
+                               OperandStacks& stacks) {
+  return ProductMerger(graph, ops, rules, stacks).run();
+}
+
 graph::Graph merge_products(const graph::Graph& graph, const TransformContext& context) {
   if (context.target.kind == DeviceKind::kCpu) return graph;  // a step costs little there, and few tiles fill all cores
-  return ProductMerger(graph, context).run();
+  ConstantStacks stacks;
+  const auto readers = context.variant == kAlways ? MergeRules::Readers::kAll : MergeRules::Readers::kByIndex;
+  return merge_products_by(graph, context.ops, {context.target.vector_bytes, readers}, stacks);
 }
 
 }  // namespace tw::transform

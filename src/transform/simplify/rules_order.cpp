@@ -129,13 +129,15 @@ bool units_before_transpose(Editor& editor, const Node& node) {
 }
 
 // The transpose comes before dims are merged: where those dims were split before, it is a transpose of
-// what they were split from, and it meets the transposes before them.
+// what they were split from, and it meets the transposes before them. Where it meets none it stays behind the reshape,
+// a view: rows of all batches that a product reads by columns, as gradients of weights do, are an index map.
 bool transpose_before_merging(Editor& editor, const Node& node) {
   const Node* reshape = editor.producer(node.inputs[0], "reshape");
   if (reshape == nullptr) return false;
   const ValueId x = reshape->inputs[0];
   const std::optional<SplitDims> split = split_for(editor.shape(x), editor.shape(node.inputs[0]));
-  if (!split || without_units(split->dims) == without_units(editor.shape(node.inputs[0]))) return false;
+  if (!split || (split->dims == editor.shape(x) && editor.producer(x, "transpose") == nullptr)) return false;
+  if (without_units(split->dims) == without_units(editor.shape(node.inputs[0]))) return false;
   Ints perm;
   for (const int64_t dim : node.ints_attr("perm")) append(perm, split->runs[static_cast<size_t>(dim)]);
   const ValueId apart = editor.emit(*reshape, "reshape", {x}, {{"shape", split->dims}});
@@ -156,6 +158,26 @@ bool slice_before_transpose(Editor& editor, const Node& node) {
   for (const char* name : {"starts", "steps", "extents"}) attrs[name] = permuted(node.ints_attr(name), back);
   const ValueId part = editor.emit(node, "slice", {transpose.inputs[0]}, std::move(attrs));
   return editor.replace(node.outputs[0], editor.emit(transpose, "transpose", {part}, {{"perm", perm}}));
+}
+
+// Whether `id` is a matrix that was turned, as it is or with its rows in batches.
+bool is_turned(const Editor& editor, ValueId id) {
+  const Node* node = editor.producer(id, "reshape");
+  return editor.producer(node == nullptr ? id : node->inputs[0], "transpose") != nullptr;
+}
+
+// (a^T b)^T is b^T a: the gradient of weights that are read transposed. Nothing is stored to be turned then.
+bool turn_product(Editor& editor, const Node& node) {
+  const Node* found = editor.producer(node.inputs[0], "matmul");
+  if (found == nullptr || editor.use_count(node.inputs[0]) != 1 || editor.graph().is_output(node.inputs[0]))
+    return false;
+  const Node product = *found;
+  const ValueId a = product.inputs[0], b = product.inputs[1];
+  if (editor.shape(a).size() != 2 || editor.shape(b).size() != 2 || !is_turned(editor, a)) return false;
+  const auto turned = [&](ValueId id) { return editor.emit(node, "transpose", {id}, {{"perm", Ints{1, 0}}}); };
+  if (std::ranges::is_sorted(node.ints_attr("perm"))) return false;
+  const ValueId right = turned(a);
+  return editor.replace(node.outputs[0], editor.emit(product, "matmul", {turned(b), right}, product.attrs));
 }
 
 // A slice of a concat is a concat of slices, where nothing else reads the whole: rolled images are cut once.
@@ -187,6 +209,54 @@ bool slice_before_concat(Editor& editor, const Node& node) {
   }
   if (parts.empty()) return false;
   return editor.replace(node.outputs[0], editor.emit(concat, "concat", parts, concat.attrs));
+}
+
+// What is padded with zeros along one axis.
+struct Padded {
+  ValueId value;
+  int64_t axis, first;  // its first element is that of the whole
+};
+
+std::optional<Padded> padded_with_zeros(const Node& node) {
+  const Ints& pads = node.ints_attr("pads");
+  const size_t rank = pads.size() / 2;
+  if (node.string_attr_or("mode", "constant") != "constant" || node.has_attr("value")) return std::nullopt;
+  std::optional<Padded> padded;
+  for (size_t d = 0; d < rank; ++d) {
+    if (pads[d] == 0 && pads[rank + d] == 0) continue;
+    if (padded || pads[d] < 0 || pads[rank + d] < 0) return std::nullopt;
+    padded = {node.inputs[0], static_cast<int64_t>(d), pads[d]};
+  }
+  return padded;
+}
+
+// The terms of a sum that are padded with zeros, each of which nothing else reads; whether all are.
+bool find_padded(const Editor& editor, const Node& sum, std::vector<Padded>& terms) {
+  return std::ranges::all_of(sum.inputs, [&](ValueId in) {
+    const Node* term = editor.producer(in);
+    if (term == nullptr || editor.use_count(in) != 1 || editor.type(in) != editor.type(sum.outputs[0])) return false;
+    if (term->op == "add") return find_padded(editor, *term, terms);
+    const std::optional<Padded> padded = term->op == "pad" ? padded_with_zeros(*term) : std::nullopt;
+    if (padded) terms.push_back(*padded);
+    return padded.has_value();
+  });
+}
+
+// A sum of parts, each with zeros where the others are, is the parts one behind the other: the gradient of a value that
+// was read in parts.
+bool join_padded(Editor& editor, const Node& node) {
+  std::vector<Padded> terms;
+  if (!find_padded(editor, node, terms)) return false;
+  std::ranges::sort(terms, {}, &Padded::first);
+  const int64_t axis = terms[0].axis;
+  int64_t end = 0;
+  for (const Padded& term : terms) {
+    if (term.axis != axis || term.first != end) return false;
+    end += editor.shape(term.value)[static_cast<size_t>(axis)];
+  }
+  if (end != editor.shape(node.outputs[0])[static_cast<size_t>(axis)]) return false;
+  const std::vector<ValueId> parts = mapped(terms, &Padded::value);
+  return editor.replace(node.outputs[0], editor.emit(node, "concat", parts, {{"axis", axis}}));
 }
 
 // What a gather takes at constant indices, each as far from the one before.
@@ -270,8 +340,10 @@ constexpr Rule kRules[] = {
     {"reshape of a slice", "reshape", reshape_before_slice},
     {"units behind a transpose", "reshape", units_before_transpose},
     {"transpose of merged dims", "transpose", transpose_before_merging},
+    {"transpose of a product", "transpose", turn_product},
     {"slice of a transpose", "slice", slice_before_transpose},
     {"slice of a concat", "slice", slice_before_concat},
+    {"sum of padded parts", "add", join_padded},
     {"gather of neighbours", "gather", gather_to_slice},
     {"expand before a broadcast", "", broadcast_without_expand},
     {"element-wise operator of an expand", "", expand_after_elementwise},

@@ -193,7 +193,7 @@ TEST(EmitCuda, LanesThatShareARowStoreWholeVectors) {
 }
 
 // 64 rows by 16 columns by a warp group, both operands in shared memory; `line` elements apart.
-loop::Program group_step(int line, const std::string& a_line, const std::string& type = "f16", int start = 0) {
+loop::Program group_step(int line, const std::string& a_place, const std::string& type = "f16", int start = 0) {
   const std::string lanes = "for w{0} in 4 threads {{ for r{0} in 8 threads {{ for p{0} in 4 threads {{ {1} }} }} }} ";
   std::string zeros, stores;
   for (int i = 0; i < 8; ++i) {
@@ -204,7 +204,7 @@ loop::Program group_step(int line, const std::string& a_line, const std::string&
   const std::string sum = fmt::format(
       "for h in 2 matrix {{ for e in 2 matrix {{ for c in 2 matrix {{ for s in 16 matrix {{ d[w1, h, r1, e, p1, c] = "
       "fma({}, {}, d[w1, h, r1, e, p1, c]) }} }} }} }}",
-      multiplied(fmt::format("a[{}, s]", a_line), type), multiplied("b[((e * 8) + ((p1 * 2) + c)), s]", type));
+      multiplied(fmt::format("a[{}]", a_place), type), multiplied("b[((e * 8) + ((p1 * 2) + c)), s]", type));
   return program(
       "alloc d: f32[4, 2, 8, 2, 4, 2] register { " + fmt::format(fmt::runtime(lanes), 0, zeros) +
           fmt::format("alloc a: {1}[64, {0}] stack {{ alloc b: {1}[16, {0}] stack {{ ", line, type) +
@@ -217,10 +217,10 @@ loop::Program group_step(int line, const std::string& a_line, const std::string&
       fmt::format("(A: {0}[64, 16] param, B: {0}[16, 16] param, Y: f32[64, 16] param written)", type));
 }
 
-constexpr const char* kGroupLine = "((w1 * 16) + ((h * 8) + r1))";
+constexpr const char* kGroupPlace = "((w1 * 16) + ((h * 8) + r1)), s";
 
 TEST(EmitCuda, AWarpGroupMultipliesWhatLiesInSharedMemory) {
-  const CudaSource source = emitted(group_step(64, kGroupLine));
+  const CudaSource source = emitted(group_step(64, kGroupPlace));
   EXPECT_TRUE(holds(source.text, "wgmma.mma_async.sync.aligned.m64n16k16.f32.f16.f16 {%0,%1,%2,%3,%4,%5,%6,%7}"));
   EXPECT_TRUE(holds(source.text, "[tw_swizzle<2>("));
   EXPECT_TRUE(holds(source.text, "tw_settled("));
@@ -230,7 +230,7 @@ TEST(EmitCuda, AWarpGroupMultipliesWhatLiesInSharedMemory) {
 }
 
 TEST(EmitCuda, AWarpGroupAddsToSumsThatHaveBegun) {
-  const auto text = [](int start) { return emitted(group_step(64, kGroupLine, "f16", start)).text; };
+  const auto text = [](int start) { return emitted(group_step(64, kGroupPlace, "f16", start)).text; };
   EXPECT_TRUE(holds(text(0), "\"r\"(0));")) << "no zeros are stored: the instruction takes none";
   EXPECT_TRUE(holds(text(2), "\"r\"(1));")) << "what the sums begin with is added to";
 }
@@ -272,16 +272,24 @@ TEST(EmitCuda, AWarpGroupMultipliesWhatItsRegistersHold) {
   EXPECT_THROW(text("((7 - e) * 8)"), InternalError) << "columns in another order";
 }
 
+// A line of rows for each step, as rows lie beside each other in memory.
+TEST(EmitCuda, AWarpGroupMultipliesRowsBesideEachOther) {
+  const CudaSource source = emitted(group_step(64, "s, ((w1 * 16) + ((h * 8) + r1))"));
+  EXPECT_TRUE(holds(source.text, "%8, %9, on, 1, 1, 1, 0;")) << source.text;
+  EXPECT_TRUE(holds(source.text, "\"l\"(tw_matrix<512>(")) << "64 lines of 128 bytes to the next 64 rows";
+  EXPECT_THROW(emitted(group_step(64, "s, ((w1 * 16) + ((r1 * 2) + h))")), InternalError) << "rows in another order";
+}
+
 // Two instructions of 8 steps, whose 16-byte parts hold 4 elements.
 TEST(EmitCuda, AWarpGroupMultipliesTf32) {
-  const CudaSource source = emitted(group_step(32, kGroupLine, "f32"));
+  const CudaSource source = emitted(group_step(32, kGroupPlace, "f32"));
   EXPECT_TRUE(holds(source.text,
                     "wgmma.mma_async.sync.aligned.m64n16k8.f32.tf32.tf32 {%0,%1,%2,%3,%4,%5,%6,%7}, %8, %9, on, 1, 1;"))
       << source.text;
   EXPECT_TRUE(holds(source.text, ", 0, 0)), \"l\"(")) << "the first 8 steps";
   EXPECT_TRUE(holds(source.text, ", 0, 8)), \"l\"(")) << "the last 8 steps";
   EXPECT_TRUE(holds(source.text, "[tw_swizzle<4>("));
-  EXPECT_THROW(emit_cuda(group_step(64, kGroupLine, "f32")), InternalError) << "lines of 256 bytes";
+  EXPECT_THROW(emit_cuda(group_step(64, kGroupPlace, "f32")), InternalError) << "lines of 256 bytes";
 }
 
 // Eight lines further on, their parts lie in the same order.
@@ -313,13 +321,13 @@ TEST(EmitCuda, WhatDoesNotMovePartsOfLinesStandsApart) {
 // Matrix instructions put parts in order by their address: they may begin with any line, as those of later filter
 // positions do.
 TEST(EmitCuda, AWarpGroupMayBeginWithAnyLine) {
-  const CudaSource source = emitted(group_step(64, "(((w1 * 16) + ((h * 8) + r1)) + 3)"));
+  const CudaSource source = emitted(group_step(64, "(((w1 * 16) + ((h * 8) + r1)) + 3), s"));
   EXPECT_TRUE(holds(source.text, ", 0, 192))")) << source.text;
 }
 
 TEST(EmitCuda, OtherStepsOfWarpGroupsAreRefused) {
-  EXPECT_THROW(emit_cuda(group_step(32, kGroupLine)), InternalError) << "lines of 64 bytes";
-  EXPECT_THROW(emit_cuda(group_step(64, "((w1 * 16) + ((r1 * 2) + h))")), InternalError) << "rows in another order";
+  EXPECT_THROW(emit_cuda(group_step(32, kGroupPlace)), InternalError) << "lines of 64 bytes";
+  EXPECT_THROW(emit_cuda(group_step(64, "((w1 * 16) + ((r1 * 2) + h)), s")), InternalError) << "rows in another order";
 }
 
 // Sums of rows that threads fetch in groups of 4 elements, or one by one from another order, three rows at once.

@@ -31,11 +31,16 @@ std::vector<frontend::ImportResult> import_for_training(const std::string& model
   return driver::import_file(model, compile);
 }
 
+bool leaves_out(const driver::CompileOptions& options, std::string_view pass) {
+  return options.all_optional_off || std::ranges::count(options.disabled_passes, pass) != 0;
+}
+
 // How many parameters there are, and how many elements they have.
 std::pair<int64_t, int64_t> parameters(const train::Training& training) {
   int64_t elements = 0;
   for (const driver::StatePair& state : training.states) {
-    if (std::ranges::count(training.parameters, state.input) != 0) elements += state.initial->type.elements();
+    const std::string& first = state.parts.empty() ? state.input : state.parts.front().name;
+    if (std::ranges::count(training.parameters, first) != 0) elements += state.initial->type.elements();
   }
   return {std::ssize(training.parameters), elements};
 }
@@ -84,7 +89,8 @@ int train_model(const GlobalOptions& global, const VerbOptions& options) {
   std::string output = options.trained_output;
   if (output.empty()) output = std::filesystem::path(options.model).filename().replace_extension(".train.tw").string();
   check_words(options, output);
-  const train::TrainOptions chosen = train_options(options);
+  train::TrainOptions chosen = train_options(options);
+  if (leaves_out(options.compile, "merge-products")) chosen.products = train::Products::kApart;
   Progress progress(global);
   const driver::CompileOptions compile = with_surroundings(options.compile, progress);
   const double start = now_seconds();
@@ -108,7 +114,7 @@ int train_model(const GlobalOptions& global, const VerbOptions& options) {
                                        {"elements", elements},
                                        {"loss", name_of(chosen.loss)},
                                        {"optimizer", name_of(chosen.optimizer.method)}};
-    document["states"] = mapped(training.states, [](const driver::StatePair& s) { return s.input; });
+    document["states"] = train::seen_names(training.states);
     document["functions"] = function_names(training);
     const TrainingMemory memory = memory_of(compiled);
     document["memory"] = {{"states", memory.states}, {"peak", memory.peak()}};

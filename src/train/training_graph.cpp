@@ -102,7 +102,7 @@ graph::Graph step_graph(TrainedModel model, const graph::OpTable& ops, const Tra
     graph::GradientBuilder builder(model.graph, ops);
     states.leave(runs, builder.term(runs) + 1);
   }
-  transform::place_early(model.graph, gradients.behind);
+  if (!options.recompute.is_off()) transform::place_early(model.graph, ops, gradients.behind);
   out.averages = mapped(results.averages, [&](ValueId id) { return model.graph.value(id).name; });
   model.graph.outputs.clear();
   add_output(model.graph, ops, results.loss, "loss");
@@ -118,7 +118,7 @@ graph::Graph grads_graph(TrainedModel model, const graph::OpTable& ops, const Tr
   use_batch_statistics(model.graph, ops, model.statistics);
   const ValueId scale = options.scale ? model.graph.add_input(kScale, {DataType::f32(), {}}) : graph::kAbsent;
   const Gradients found = gradients_of(model, ops, scale, options);
-  transform::place_early(model.graph, found.behind);
+  if (!options.recompute.is_off()) transform::place_early(model.graph, ops, found.behind);
   const std::vector<ValueId>& gradients = found.of_parameters;
   append(model.graph.inputs, model.parameters);
   model.graph.outputs = {model.loss};

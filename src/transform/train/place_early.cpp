@@ -6,16 +6,40 @@
 
 namespace tw::transform {
 
-void place_early(graph::Graph& graph, size_t first) {
-  const std::vector<int> producers = graph.producers();
-  const size_t count = graph.nodes.size();
-  std::vector<size_t> behind(count);  // the node before `first` that a node stands behind, or is
-  for (size_t n = 0; n < count; ++n) {
-    behind[n] = n < first ? n : 0;
-    for (const graph::ValueId in : graph.nodes[n].inputs) {
-      const int producer = in == graph::kAbsent ? -1 : producers[static_cast<size_t>(in)];
-      if (n >= first && producer >= 0) behind[n] = std::max(behind[n], behind[static_cast<size_t>(producer)]);
+namespace {
+
+// Of each node from `first` on, whether a reduction is made of it, or it is one.
+std::vector<bool> are_summed(const graph::Graph& graph, const graph::OpTable& ops, size_t first) {
+  const std::vector<std::vector<int>> consumers = graph.consumers();
+  std::vector<bool> summed(graph.nodes.size(), false);
+  for (size_t n = graph.nodes.size(); n-- > first;) {
+    summed[n] = ops.at(graph.nodes[n].op).op_class == graph::OpClass::kReduction;
+    for (const graph::ValueId out : graph.nodes[n].outputs) {
+      for (const int reader : consumers[static_cast<size_t>(out)])
+        summed[n] = summed[n] || summed[static_cast<size_t>(reader)];
     }
+  }
+  return summed;
+}
+
+}  // namespace
+
+void place_early(graph::Graph& graph, const graph::OpTable& ops, size_t first) {
+  const std::vector<int> producers = graph.producers();
+  const std::vector<bool> summed = are_summed(graph, ops, first);
+  const size_t count = graph.nodes.size();
+  std::vector<size_t> behind(count);  // the node of the old order that a node stands behind, or is
+  for (size_t n = 0; n < count; ++n) {
+    size_t last = 0;
+    bool moves = summed[n];
+    for (const graph::ValueId in : graph.nodes[n].inputs) {
+      if (in == graph::kAbsent) continue;
+      const int producer = producers[static_cast<size_t>(in)];
+      const graph::Value& value = graph.value(in);
+      moves = moves && (producer >= 0 || value.is_constant() || value.type.elements() == 1);
+      if (producer >= 0) last = std::max(last, behind[static_cast<size_t>(producer)]);
+    }
+    behind[n] = moves ? last : n;
   }
   std::vector<size_t> order(count);
   std::iota(order.begin(), order.end(), size_t{0});

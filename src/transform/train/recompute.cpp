@@ -25,6 +25,7 @@ class Recomputer {
     choose(what);
     Recomputed out;
     for (const ValueId id : again_) {
+      if (!kept_[id]) continue;
       ++out.values;
       out.bytes += graph_.value(id).type.bytes();
     }
@@ -46,14 +47,11 @@ class Recomputer {
         if (in != kAbsent && is_forward(in)) kept_[in] = true;
       }
     }
-    // Behind a product: one that computes it anew must compute a product.
     product_.assign(graph_.values.size(), false);
     for (size_t n = 0; n < forward_; ++n) {
       const Node& node = graph_.nodes[n];
-      const bool is_product = ops_.at(node.op).op_class == graph::OpClass::kContraction;
-      const bool needs_one = std::ranges::any_of(
-          node.inputs, [&](ValueId in) { return in != kAbsent && is_forward(in) && !kept_[in] && product_[in]; });
-      for (const ValueId out : node.outputs) product_[out] = is_product || needs_one;
+      if (ops_.at(node.op).op_class != graph::OpClass::kContraction) continue;
+      for (const ValueId out : node.outputs) product_[out] = true;
     }
   }
 
@@ -71,7 +69,8 @@ class Recomputer {
     double bytes = 0;
     for (size_t n = 0; n < forward_; ++n) {
       for (const ValueId id : graph_.nodes[n].outputs) {
-        if (!kept_[id] || graph_.value(id).type.bytes() < kSmallBytes || graph_.is_output(id)) continue;
+        const bool is_small = graph_.value(id).type.bytes() < kSmallBytes;
+        if (is_small || graph_.is_output(id) || (!kept_[id] && !product_[id])) continue;
         (product_[id] ? products : cheap).push_back(id);
         if (!product_[id]) bytes += static_cast<double>(graph_.value(id).type.bytes());
       }
@@ -102,9 +101,11 @@ class Recomputer {
     }
   }
 
-  // The value, computed once more, and before it whatever is kept no longer.
+  // The value, computed once more, and before it whatever is not kept. Results of products that nobody read are kept
+  // from now on, unless they are chosen, too.
   ValueId again(ValueId id) {
-    if (!is_forward(id) || (kept_[id] && !again_.contains(id))) return id;
+    if (!is_forward(id)) return id;
+    if (!again_.contains(id) && (kept_[id] || product_[id])) return id;
     if (const auto known = copies_.find(id); known != copies_.end()) return known->second;
     Node copy = producer(id);
     const std::vector<ValueId> before = copy.outputs;

@@ -7,11 +7,11 @@
 
 namespace tw::transform {
 
-/// Which ones. A value that the backward pass reads is cheap where computing it from what else is kept takes no
-/// product; the others are results of products.
+/// Which ones. Values that the backward pass reads are results of products or cheap: they are computed again from what
+/// else is kept, and from results of products, which are kept for that.
 struct Recompute {
   double cheap = 0;   // share of the bytes of all cheap values, those of most bytes for each element read first
-  int64_t every = 1;  // of results of products, in order, each `every`th is kept; they are computed from those
+  int64_t every = 1;  // of results of products, in order, each `every`th is kept at most; others are computed again
 
   bool is_off() const { return cheap <= 0 && every <= 1; }
 };

@@ -114,19 +114,19 @@ TEST(Recompute, ProductsBetweenThoseThatAreKept) {
   expect_same(plain.graph, n.graph);
 }
 
-// What is appended behind two products, of the first one, stands behind that.
+// Sums of what is made of the first of two products stand behind that; what is as large as it stays.
 TEST(PlaceEarly, BehindWhatIsRead) {
   Graph g;
   const ValueId x = g.add_input("x", f32({4, 4})), w = g.add_input("w", f32({4, 4}));
   const ValueId a = add_node(g, "matmul", {x, w}), b = add_node(g, "matmul", {a, w});
-  const ValueId of_b = add_node(g, "neg", {b}), of_a = add_node(g, "neg", {a}),
-                square = add_node(g, "mul", {of_a, of_a});
-  g.outputs = {of_b, square};
-  transform::place_early(g, 2);
+  const ValueId of_b = add_node(g, "neg", {b}), of_a = add_node(g, "neg", {a});
+  const ValueId sum = add_node(g, "reduce_sum", {add_node(g, "mul", {of_a, of_a})}), large = add_node(g, "tanh", {a});
+  g.outputs = {of_b, sum, large};
+  transform::place_early(g, operators(), 2);
   graph::verify(g, operators());
   std::vector<std::string> names;
   for (const graph::Node& node : g.nodes) names.push_back(node.op);
-  EXPECT_EQ(names, (std::vector<std::string>{"matmul", "neg", "mul", "matmul", "neg"}));
+  EXPECT_EQ(names, (std::vector<std::string>{"matmul", "neg", "mul", "reduce_sum", "matmul", "neg", "tanh"}));
 }
 
 // Passes keep both: else nothing would be saved.

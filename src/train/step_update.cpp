@@ -40,7 +40,7 @@ class UpdateMaker {
     if (counts_steps(options_.optimizer)) step_ = states_.add("step");
     if (options_.runs_of_step > 1) run_ = states_.add("run_of_step");
     if (options_.scale) good_steps_ = states_.add("good_steps");
-    if (skips()) skipped_ = states_.add("skipped_steps");
+    if (skips()) skipped_ = states_.add(kSkippedSteps);
   }
 
   const std::vector<ValueId>& averages() { return beside_["average"]; }

@@ -8,6 +8,7 @@
 #include "train/batch_statistics.h"
 #include "train/dropout.h"
 #include "train/loss.h"
+#include "train/loss_scale.h"
 #include "train/name_patterns.h"
 #include "train/stacked.h"
 
@@ -17,7 +18,7 @@ namespace {
 using graph::ValueId;
 
 constexpr const char* kOwnNames[] = {"labels",      "learning_rate", "loss",       "step",
-                                     "run_of_step", "loss_scale",    "good_steps", "skipped_steps"};
+                                     "run_of_step", kLossScale,      "good_steps", kSkippedSteps};
 
 class ModelMaker {
  public:

@@ -4,6 +4,7 @@
 #include "support/join.h"
 #include "train/batch_statistics.h"
 #include "train/dropout.h"
+#include "train/loss_scale.h"
 #include "train/step_states.h"
 #include "train/step_update.h"
 #include "train/trained_model.h"
@@ -80,7 +81,6 @@ void add_gradient(TrainedModel& model, const graph::OpTable& ops, size_t p, Valu
   }
 }
 
-constexpr const char* kScale = "loss_scale";
 const TensorType kInteger{DataType::i64(), {}};
 
 // The step, and with it the states.
@@ -93,7 +93,7 @@ graph::Graph step_graph(TrainedModel model, const graph::OpTable& ops, const Tra
   StepStates states(model.graph);
   const ValueId runs = draws ? states.add(kRuns, kInteger) : graph::kAbsent;
   if (draws) seed_dropouts(model.graph, seed, runs);
-  if (options.scale) parts.scale = states.add(kScale, {DataType::f32(), {}}, number_of(options.scale->initial));
+  if (options.scale) parts.scale = states.add(kLossScale, {DataType::f32(), {}}, number_of(options.scale->initial));
   Gradients gradients = gradients_of(model, ops, parts.scale, options);
   parts.gradients = std::move(gradients.of_parameters);
   out.recomputed = gradients.recomputed;
@@ -116,7 +116,7 @@ graph::Graph grads_graph(TrainedModel model, const graph::OpTable& ops, const Tr
   const ValueId seed = draws ? model.graph.add_input(kSeed, kInteger) : graph::kAbsent;
   if (draws) seed_dropouts(model.graph, seed, model.graph.add_input(kRuns, kInteger));
   use_batch_statistics(model.graph, ops, model.statistics);
-  const ValueId scale = options.scale ? model.graph.add_input(kScale, {DataType::f32(), {}}) : graph::kAbsent;
+  const ValueId scale = options.scale ? model.graph.add_input(kLossScale, {DataType::f32(), {}}) : graph::kAbsent;
   const Gradients found = gradients_of(model, ops, scale, options);
   if (!options.recompute.is_off()) transform::place_early(model.graph, ops, found.behind);
   const std::vector<ValueId>& gradients = found.of_parameters;

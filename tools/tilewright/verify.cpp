@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "artefact/fitting_scale.h"
 #include "frontend/onnx/import.h"
 #include "ops/list.h"
 #include "support/error.h"
@@ -180,10 +181,10 @@ nlohmann::ordered_json show(const GlobalOptions& global, const artefact::VerifyR
 // Adds the entries of one function to `done`.
 void verify_function(const GlobalOptions& global, const LoadedModel& model, InputOptions inputs,
                      const artefact::Verified& which, Verification& done) {
-  const artefact::Session session = open_session(global, model, {0, false, which.level, which.function});
+  artefact::Session session = open_session(global, model, {0, false, which.level, which.function});
   for (const std::string& name : chosen_entries(inputs, session)) {
     inputs.entry = name;
-    const std::vector<artefact::Array> arrays = gather_inputs(inputs, session);
+    const std::vector<artefact::Array> arrays = artefact::with_fitting_scale(gather_inputs(inputs, session), session);
     const int entry = session.find_entry(arrays);
     const graph::Graph* source = model.sources.empty() ? nullptr : &model.sources[entry].graph;
     Progress progress(global);

@@ -169,7 +169,10 @@ template <typename T> __device__ inline unsigned tw_shared_at(const T* buffer, u
 // What a matrix instruction of a warp group wants to know of such lines, from an element on: where they are in 16 bytes,
 // that eight lines are 1024 bytes, and after how many 16 bytes the next block of lines follows.
 template <int Block, typename T> __device__ inline unsigned long long tw_matrix(const T* lines, unsigned varying, unsigned constant) {
-  const unsigned at = tw_shared_at(lines, varying, 0) / 16 + (constant * (unsigned)sizeof(T) / 16 + ((unsigned)Block << 16));
+  // Above the 18 bits of a place in its memory an address has the number of its tile in a cluster, which would be taken
+  // for a part of the distance between blocks.
+  constexpr unsigned own = Block > 1 ? (1u << 18) - 1 : ~0u;
+  const unsigned at = (tw_shared_at(lines, varying, 0) & own) / 16 + (constant * (unsigned)sizeof(T) / 16 + ((unsigned)Block << 16));
   return (unsigned long long)(64u | 1u << 30) << 32 | at;
 }
 __device__ inline void tw_matrix_begin() { asm volatile("wgmma.fence.sync.aligned;" : : : "memory"); }

@@ -151,9 +151,10 @@ void add_tiles(const GroupTile& g, const GemmProblem& problem, std::vector<Threa
       tiles.back().*cluster = together;
     }
   };
-  // Operands in blocks of lines are not shared: tiles that fetched parts of them for each other gave wrong sums.
-  if (!problem.columns_beside) add_clusters(problem.m, tile.rows, &ThreadBlockTile::row_cluster);
-  if (!problem.rows_beside) add_clusters(problem.n, tile.columns, &ThreadBlockTile::column_cluster);
+  // Not where an operand lies in blocks of lines: such clusters gave wrong sums (docs/internals/adr/0016).
+  if (problem.rows_beside || problem.columns_beside) return;
+  add_clusters(problem.m, tile.rows, &ThreadBlockTile::row_cluster);
+  add_clusters(problem.n, tile.columns, &ThreadBlockTile::column_cluster);
 }
 
 ThreadBlockTile tile_of(const ThreadTile& t) {

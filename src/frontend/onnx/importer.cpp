@@ -396,6 +396,14 @@ void Importer::check_declared(const std::string& name, ValueId id) {
   if (!why.empty()) throw UserError("value '{}': {}", name, why);
 }
 
+// The operator behind a value's name, as errors say it.
+std::string Importer::maker_of(const std::string& name) const {
+  for (const onnx::NodeProto& node : model_.graph().node()) {
+    if (std::ranges::find(node.output(), name) != node.output().end()) return node.op_type();
+  }
+  return "the caller";
+}
+
 std::vector<ValueId> Importer::finish_outputs(const NameScope& scope) {
   std::vector<ValueId> outputs;
   for (const auto& output : model_.graph().output()) {
@@ -403,7 +411,8 @@ std::vector<ValueId> Importer::finish_outputs(const NameScope& scope) {
     if (binding == nullptr) throw UserError("no node writes the model's output '{}'", output.name());
     ValueId id = binding->id;
     if (builder_.sequence(id) != nullptr)
-      throw Unsupported("the model's output '{}' is a sequence; outputs are tensors", output.name());
+      throw Unsupported("the model's output '{}', which {} makes, is a sequence; outputs are tensors", output.name(),
+                        maker_of(output.name()));
     check_declared(output.name(), id);
     // An output is a value of its own: one that is also an input, or leaves twice, is copied.
     if (builder_.is_input(id) || std::ranges::find(outputs, id) != outputs.end())

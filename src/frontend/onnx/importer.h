@@ -59,6 +59,7 @@ class Importer : public ModelImport {
   void survey_bodies(const onnx::NodeProto& node, const NameScope& scope);
   void survey(const google::protobuf::RepeatedPtrField<onnx::NodeProto>& nodes, Names needed, const NameScope& scope);
   void check_declared(const std::string& name, graph::ValueId id);
+  std::string maker_of(const std::string& name) const;
   std::vector<graph::ValueId> finish_outputs(const NameScope& scope);
   void record_unsupported(const onnx::NodeProto& node, const NameScope& scope, const std::string& reason);
   void record_unsupported_input(const std::string& name, const std::string& reason);

@@ -68,6 +68,12 @@ TEST(Sequences, Stack) {
   EXPECT_EQ(run(m, {kX}).type.shape, (Shape{2, 2, 5}));
 }
 
+// A value stands for a sequence, which no other operator may take for a tensor.
+TEST(Sequences, AreReadByTheirOperatorsAlone) {
+  EXPECT_THROW(import_model(split({2}, [](ModelBuilder& m) { m.node("Identity", {"s"}, {"y"}); })), Unsupported);
+  EXPECT_THROW(import_model(split({2}, [](ModelBuilder& m) { m.node("Shape", {"s"}, {"y"}); })), Unsupported);
+}
+
 TEST(Sequences, DoNotLeave) {
   ModelBuilder m = split({2}, [](ModelBuilder& m) { m.node("Identity", {"s"}, {"y"}); });
   m.graph().mutable_output(0)->mutable_type()->mutable_sequence_type();

@@ -38,6 +38,8 @@ std::vector<ConverterRow> elementwise_rows();
 std::vector<ConverterRow> shape_rows();
 std::vector<ConverterRow> movement_rows();
 std::vector<ConverterRow> sequence_rows();
+/// Whether the operator takes a sequence of tensors. To all others its stand-in would be a number.
+bool reads_sequence(std::string_view op);
 std::vector<ConverterRow> reduce_rows();
 std::vector<ConverterRow> normalization_rows();
 std::vector<ConverterRow> dropout_rows();

@@ -273,6 +273,10 @@ Outputs Importer::convert_node(NodeContext& c) {
   // Operators of ONNX itself stay what the specification says; all other names belong to the model first.
   if (function != nullptr && (row == nullptr || !canonical_domain(c.node().domain()).empty()))
     return call_function(*function, c);
+  for (size_t k = 0; k < c.num_inputs(); ++k) {
+    if (c.has(k) && builder_.sequence(c.input(k)) != nullptr && !reads_sequence(c.op()))
+      throw Unsupported("its input {} is a sequence", k);
+  }
   Outputs outputs = row->convert(c);
   const std::vector<std::string> unused = c.unused_attrs();
   if (!unused.empty()) {

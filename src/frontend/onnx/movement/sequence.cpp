@@ -61,6 +61,10 @@ Outputs convert_concat(NodeContext& c) {
 
 }  // namespace
 
+bool reads_sequence(std::string_view op) {
+  return op == "SequenceAt" || op == "SequenceLength" || op == "ConcatFromSequence";
+}
+
 std::vector<ConverterRow> sequence_rows() {
   return {{"SplitToSequence", 11, 0, convert_split},
           {"SequenceConstruct", 11, 0, [](NodeContext& c) { return made(c, c.all_inputs()); }},

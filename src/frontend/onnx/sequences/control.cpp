@@ -31,6 +31,9 @@ Outputs convert_if(NodeContext& c) {
   const ValueId condition = e.reshape(c.input(0), {});
   Outputs outputs;
   for (size_t k = 0; k < yes.size(); ++k) {
+    const GraphBuilder& builder = c.importer().builder();
+    if (builder.sequence(yes[k]) != nullptr || builder.sequence(no[k]) != nullptr)
+      throw Unsupported("output {} is a sequence, and the condition is not known at compile time", k);
     if (e.type(yes[k]) != e.type(no[k])) {
       throw Unsupported(
           "output {} is {} in one branch and {} in the other, and the condition is not known at compile time", k,

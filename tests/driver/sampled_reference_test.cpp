@@ -13,6 +13,7 @@
 #include "expr/tf32.h"
 #include "targets/registry.h"
 #include "te/join_outputs.h"
+#include "te/join_sums.h"
 #include "te/reads.h"
 #include "tests/harness/te_evaluate.h"
 #include "tests/harness/te_programs.h"
@@ -114,6 +115,31 @@ TEST(SampledReference, OfSeveralOutputsEveryComputeIsRead) {
     const construct::Candidates plain = *construct::construct_point({reference, {}}, targets::find_target(target).info);
     EXPECT_NO_THROW(schedule::apply(reference, plain.front().schedule)) << te::to_string(reference);
   }
+}
+
+TEST(SampledReference, OfSeveralSumsEachHasItsOwnErrors) {
+  te::Builder b;
+  const te::Tensor x = b.placeholder("x", DataType::f32(), {30, 9});
+  const te::Tensor half = b.compute("half", {30, 9}, [&](const auto& i) { return cast(DataType::f16(), x(i)); });
+  const auto sum = [&](const char* name, double factor) {
+    return b.reduce(name, {9}, {30}, te::CombinerKind::kSum, [&](const auto& i, const auto& r) {
+      return cast(DataType::f32(), half({r[0], i[0]})) * float_imm(factor);
+    });
+  };
+  const te::Tensor small = sum("small", 1), large = sum("large", 64);
+  const te::Program program = te::join_sums(b.finish("sums", {small, large}));
+  ASSERT_EQ(program.computes.back().outputs.size(), 2U);
+  const Result<SampledReference> reference = sample_reference(program, elements_of(program, 9));
+  const te::ValueMap values = te::evaluate(reference->program, inputs_of(program, *reference));
+  std::vector<double> largest(2, 0.0);
+  for (size_t o = 0; o < 2; ++o) {
+    const SampledOutput& output = reference->outputs[o];
+    for (const std::string& trial : output.trials) {
+      for (size_t i = 0; i < 9; ++i)
+        largest[o] = std::max(largest[o], std::fabs(values.at(trial).floats[i] - values.at(output.exact).floats[i]));
+    }
+  }
+  EXPECT_NEAR(largest[1] / largest[0], 64, 1);
 }
 
 TEST(SampledReference, ComputesOnlyWhatThePointsNeed) {

@@ -265,12 +265,13 @@ class Sampler {
     std::vector<std::vector<std::string>> trials;
     for (int t = 0; moved && t < kSampledTrials; ++t)
       trials.push_back(emit(compute(t), fmt::format("{}_t{}", base, t)));
-    const std::string of_terms = sums && in_terms ? square_errors(compute(kExact), compute(kInTerms), base) : "";
+    std::vector<std::string> of_terms(exact.size());
+    if (sums && in_terms) of_terms = square_errors(compute(kExact), compute(kInTerms), base);
     std::vector<Sampled> out;
     for (size_t k = 0; k < exact.size(); ++k) {
       Sampled s{exact[k], {}, axes};
       for (const std::vector<std::string>& t : trials) s.trials.push_back(t[k]);
-      add_own_error(source, k, compute(kExact), of_terms, s);
+      add_own_error(source, k, compute(kExact), of_terms[k], s);
       out.push_back(std::move(s));
     }
     return out;
@@ -300,16 +301,26 @@ class Sampler {
     return names;
   }
 
-  // The sum over the terms of a sum of the squares of their errors, as a tensor: its root is what independent errors
-  // come to. Two trials of random signs would often show much less.
-  std::string square_errors(const te::Compute& exact, te::Compute moved, const std::string& base) {
-    const Expr error = moved.body[0] - exact.body[0];
-    moved.body = {error * error};
-    return emit(std::move(moved), base + "_terms")[0];
+  // One of the sums of `c`, of `body`.
+  static te::Compute one_sum(te::Compute c, const Expr& body) {
+    c.body = {body};
+    c.combiner.identity.resize(1);
+    return c;
+  }
+
+  // For each output of a sum, the sum over its terms of the squares of their errors, as a tensor: its root is what
+  // independent errors come to. Two trials of random signs would often show much less.
+  std::vector<std::string> square_errors(const te::Compute& exact, const te::Compute& moved, const std::string& base) {
+    std::vector<std::string> names;
+    for (size_t k = 0; k < exact.body.size(); ++k) {
+      const Expr error = moved.body[k] - exact.body[k];
+      names.push_back(emit(one_sum(moved, error * error), fmt::format("{}_terms{}", base, k))[0]);
+    }
+    return names;
   }
 
   // The rounding error that output k of `source` adds by itself, with a random sign: s.trials move by it. `of_terms`:
-  // square_errors(), or "".
+  // its square_errors(), or "".
   void add_own_error(const te::Compute& source, size_t k, te::Compute exact, const std::string& of_terms, Sampled& s) {
     const DataType type = source.outputs[k].type;
     if (!type.is_float() || copies(source, k)) return;
@@ -321,8 +332,8 @@ class Sampler {
       for (const te::Axis& axis : source.reduce_axes) terms *= static_cast<double>(std::max<int64_t>(1, axis.extent));
       Expr magnitude = unary(Op::kAbs, value);
       if (source.combiner.kind == te::CombinerKind::kSum) {
-        exact.body = {unary(Op::kAbs, exact.body[0])};
-        magnitude = load(emit(std::move(exact), s.exact + "_abs")[0], DataType::f64(), at);
+        const te::Compute sizes = one_sum(exact, unary(Op::kAbs, exact.body[k]));
+        magnitude = load(emit(sizes, s.exact + "_abs")[0], DataType::f64(), at);
       }
       const bool rounds = source.combiner.kind == te::CombinerKind::kSum ||
                           source.combiner.kind == te::CombinerKind::kProd ||

@@ -141,10 +141,7 @@ class StreamedChain {
   ThreadBlockTile values_tile(const Shape& shape, int64_t columns) const {
     if (shape.multiplier != Multiplier::kWarpGroup)
       return tile_of(WarpTile{shape.warps, 1, shape.rows, ceil_div(columns, kInstructionColumns)}, kPair);
-    const int64_t each = std::min(line(), round_up(columns, kInstructionColumns));
-    ThreadBlockTile tile = tile_of(GroupTile{shape.warps / kGroupWarps, shape.rows, each}, kPair);
-    if (columns > line()) tile.columns.insert(tile.columns.begin(), {ceil_div(columns, line()), FactorKind::kMatrix});
-    return tile;
+    return tile_of_blocks({shape.warps / kGroupWarps, shape.rows, round_up(columns, kInstructionColumns)});
   }
 
   bool by_groups() const { return shape_.multiplier == Multiplier::kWarpGroup; }

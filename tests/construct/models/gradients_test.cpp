@@ -29,18 +29,6 @@ Graph with_gradients(const testing::Network& network, const graph::OpTable& ops)
   return g;
 }
 
-void expect_same(const Graph& before, const Graph& after, const std::vector<RefTensor>& inputs, double tolerance) {
-  const graph::OpTable ops = ops::all_ops();
-  const auto want = graph::evaluate(before, ops, inputs, graph::Rounding::kNone);
-  const auto got = graph::evaluate(after, ops, inputs, graph::Rounding::kNone);
-  for (size_t k = 0; k < before.outputs.size(); ++k) {
-    const std::vector<double>&a = want[before.outputs[k]].floats, &b = got[after.outputs[k]].floats;
-    ASSERT_EQ(a.size(), b.size());
-    for (size_t e = 0; e < a.size(); ++e)
-      ASSERT_NEAR(a[e], b[e], tolerance * (1 + std::fabs(a[e]))) << "output " << k << " element " << e;
-  }
-}
-
 void check_network(testing::Network (*network)(DataType)) {
   const graph::OpTable ops = ops::all_ops();
   const testing::Network made = network(DataType::f32());

@@ -39,18 +39,6 @@ Graph gradients(const std::string& memory) {
   return train::make_training(model, ops::all_ops(), {train::Loss::kMeanSquared}).functions.at(1).graph;
 }
 
-void expect_same(const Graph& before, const Graph& after, const std::vector<RefTensor>& inputs, double tolerance) {
-  const graph::OpTable ops = ops::all_ops();
-  const auto want = graph::evaluate(before, ops, inputs, graph::Rounding::kNone);
-  const auto got = graph::evaluate(after, ops, inputs, graph::Rounding::kNone);
-  for (size_t k = 0; k < before.outputs.size(); ++k) {
-    const std::vector<double>&a = want[before.outputs[k]].floats, &b = got[after.outputs[k]].floats;
-    ASSERT_EQ(a.size(), b.size());
-    for (size_t e = 0; e < a.size(); ++e)
-      ASSERT_NEAR(a[e], b[e], tolerance * (1 + std::fabs(a[e]))) << before.value(before.outputs[k]).name << " " << e;
-  }
-}
-
 class StackedKernels : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(StackedKernels, OfBothPasses) {

@@ -151,8 +151,6 @@ void add_tiles(const GroupTile& g, const GemmProblem& problem, std::vector<Threa
       tiles.back().*cluster = together;
     }
   };
-  // Not where an operand lies in blocks of lines: such clusters gave wrong sums (docs/internals/adr/0016).
-  if (problem.rows_beside || problem.columns_beside) return;
   add_clusters(problem.m, tile.rows, &ThreadBlockTile::row_cluster);
   add_clusters(problem.n, tile.columns, &ThreadBlockTile::column_cluster);
 }

@@ -71,16 +71,14 @@ template <>
 constexpr auto kFields<Zeros> = std::tuple(Field{"buffer", &Zeros::buffer}, Field{"offset", &Zeros::offset},
                                            Field{"bytes", &Zeros::bytes});
 template <>
-constexpr auto kFields<CudaStep> = std::tuple(Field{"kernel", &CudaStep::kernel}, Field{"grid", &CudaStep::grid},
-                                              Field{"block", &CudaStep::block},
-                                              Field{"shared_bytes", &CudaStep::shared_bytes},
-                                              Field{"params", &CudaStep::params},
-                                              Field{"arguments", &CudaStep::arguments},
-                                              Field{"relocations", &CudaStep::relocations},
-                                              Field{"tensor_maps", &CudaStep::tensor_maps},
-                                              Field{"overlaps", &CudaStep::overlaps}, Field{"name", &CudaStep::name});
-constexpr auto kCallFields =
-    std::tuple(Field{"call", &CudaStep::call}, Field{"operands", &CudaStep::operands}, Field{"name", &CudaStep::name});
+constexpr auto kFields<CudaStep> =
+    std::tuple(Field{"kernel", &CudaStep::kernel}, Field{"grid", &CudaStep::grid}, Field{"block", &CudaStep::block},
+               Field{"shared_bytes", &CudaStep::shared_bytes}, Field{"params", &CudaStep::params},
+               Field{"arguments", &CudaStep::arguments}, Field{"relocations", &CudaStep::relocations},
+               Field{"tensor_maps", &CudaStep::tensor_maps}, Field{"after", &CudaStep::after},
+               Field{"overlaps", &CudaStep::overlaps}, Field{"name", &CudaStep::name});
+constexpr auto kCallFields = std::tuple(Field{"call", &CudaStep::call}, Field{"operands", &CudaStep::operands},
+                                        Field{"after", &CudaStep::after}, Field{"name", &CudaStep::name});
 // The key of the steps is missing: which they are is said by the kind of the target.
 template <>
 constexpr auto kFields<Entry> = std::tuple(Field{"name", &Entry::name}, Field{"function", &Entry::function},

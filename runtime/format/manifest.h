@@ -13,7 +13,7 @@
 namespace tw::format {
 
 /// Version of the file format; a reader accepts exactly this one.
-inline constexpr uint32_t kFormatVersion = 11;
+inline constexpr uint32_t kFormatVersion = 12;
 /// Largest manifest, in bytes of JSON text.
 inline constexpr size_t kMaxManifestBytes = size_t{16} << 20;
 
@@ -108,7 +108,7 @@ struct TensorMap {
   friend bool operator==(const TensorMap&, const TensorMap&) = default;
 };
 
-/// A kernel's launch, or the call of a library: then only the last three members are used.
+/// A kernel's launch, or the call of a library: then only the last four members are used.
 struct CudaStep {
   int64_t kernel = 0;  ///< of Manifest::kernels
   std::array<int64_t, 3> grid = {1, 1, 1};
@@ -119,10 +119,13 @@ struct CudaStep {
   std::vector<int64_t> arguments;
   std::vector<Relocation> relocations;
   std::vector<TensorMap> tensor_maps;
-  bool overlaps = false;  ///< its blocks may start while the step before runs: they wait for its end themselves
+  bool overlaps =
+      false;  ///< its blocks may start while the last step of `after` runs: they wait for its end themselves
   std::string name;
   std::string call = {};               ///< a LibraryCall (problem.h) as text; empty: a kernel's launch
   std::vector<int64_t> operands = {};  ///< of Entry::buffers, in the order of ProblemDescriptor::operands()
+  /// Smaller numbers of steps, in order, that end before this one starts; so have those for which they waited.
+  std::vector<int64_t> after = {};
   friend bool operator==(const CudaStep&, const CudaStep&) = default;
 };
 

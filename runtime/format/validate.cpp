@@ -1,6 +1,9 @@
 #include "runtime/format/validate.h"
 
 #include <algorithm>
+#include <iterator>
+#include <map>
+#include <optional>
 #include <set>
 
 #include "runtime/format/error.h"
@@ -185,16 +188,48 @@ void check_zeros(const Entry& entry, const Zeros& zeros) {
   }
 }
 
-/// That the steps of an entry read each state before any of them writes it: in their order, and with a barrier between.
-class StateOrder {
+/// Whether steps have ended when later ones start.
+class StepOrder {
  public:
-  StateOrder(const Manifest& manifest, const Entry& entry) : manifest_(manifest), entry_(entry) {}
-
-  void add(const CpuStep& step) {
-    const bool writes = take(step.name, step.args);
-    require(!writes || step.after || &step == &entry_.cpu_steps.front(), "step '", step.name,
-            "' changes a state while others may read it");
+  explicit StepOrder(const Entry& entry) : steps_(entry.cuda_steps) {
+    for (const CpuStep& step : entry.cpu_steps)
+      barriers_.push_back(step.after || barriers_.empty() ? barriers_.size() : barriers_.back());
   }
+
+  bool has_ended(size_t earlier, size_t step) const {
+    if (!barriers_.empty()) return earlier < barriers_[step];
+    std::set<size_t> open = {step};
+    while (!open.empty() && *open.rbegin() > earlier) {  // the latest first: each is taken once
+      const std::vector<int64_t>& after = steps_[*open.rbegin()].after;
+      open.erase(std::prev(open.end()));
+      for (const int64_t before : after) open.insert(static_cast<size_t>(before));
+    }
+    return open.contains(earlier);
+  }
+
+ private:
+  const std::vector<CudaStep>& steps_;
+  std::vector<size_t> barriers_;  // by CPU step: the step with the last barrier before it
+};
+
+void check_order(const Entry& entry) {
+  for (size_t i = 0; i < entry.cuda_steps.size(); ++i) {
+    int64_t last = -1;
+    for (const int64_t before : entry.cuda_steps[i].after) {
+      require(before > last && is_index(before, i), "step '", entry.cuda_steps[i].name,
+              "' waits for no step before it");
+      last = before;
+    }
+  }
+}
+
+/// That the steps of an entry have read each state before any of them writes it, and that the first one that takes what
+/// is left of it, which writes it, has ended before others do.
+class StateUses {
+ public:
+  StateUses(const Manifest& manifest, const Entry& entry) : manifest_(manifest), entry_(entry), order_(entry) {}
+
+  void add(const CpuStep& step) { take(step.name, step.args); }
 
   void add(const CudaStep& step) {
     std::vector<int64_t> buffers = step.operands;
@@ -205,6 +240,11 @@ class StateOrder {
   }
 
  private:
+  struct Uses {
+    std::vector<size_t> readers;
+    std::optional<size_t> writer;
+  };
+
   /// Whether the step takes what the run leaves of a state that no step before it has taken so.
   bool take(const std::string& step, const std::vector<int64_t>& buffers) {
     std::set<int64_t> found, left;
@@ -214,17 +254,28 @@ class StateOrder {
       if (buffer.place == Place::kNextState) left.insert(buffer.index);
     }
     for (const int64_t state : found) {
-      require(!written_.contains(state) && !left.contains(state), "step '", step, "' reads state '",
+      require(!uses_[state].writer && !left.contains(state), "step '", step, "' reads state '",
               manifest_.states[static_cast<size_t>(state)].tensor.name, "' where it has changed");
+      uses_[state].readers.push_back(number_);
     }
     bool writes = false;
-    for (const int64_t state : left) writes |= written_.insert(state).second;
+    for (const int64_t state : left) {
+      Uses& uses = uses_[state];
+      const bool alone = std::ranges::all_of(uses.readers, [&](size_t r) { return order_.has_ended(r, number_); }) &&
+                         (!uses.writer || order_.has_ended(*uses.writer, number_));
+      require(alone, "step '", step, "' changes a state while others may use it");
+      writes |= !uses.writer;
+      uses.writer = uses.writer.value_or(number_);
+    }
+    ++number_;
     return writes;
   }
 
   const Manifest& manifest_;
   const Entry& entry_;
-  std::set<int64_t> written_;  // states
+  const StepOrder order_;
+  std::map<int64_t, Uses> uses_;  // by state
+  size_t number_ = 0;             // of the step
 };
 
 void check_entry(const Manifest& manifest, const Entry& entry, int64_t weights_size) {
@@ -242,9 +293,10 @@ void check_entry(const Manifest& manifest, const Entry& entry, int64_t weights_s
   for (const CpuStep& step : entry.cpu_steps) check_step(manifest, entry, step);
   for (const CudaStep& step : entry.cuda_steps) check_step(manifest, entry, step);
   for (const Zeros& zeros : entry.zeros) check_zeros(entry, zeros);
-  StateOrder order(manifest, entry);
-  for (const CpuStep& step : entry.cpu_steps) order.add(step);
-  for (const CudaStep& step : entry.cuda_steps) order.add(step);
+  check_order(entry);
+  StateUses uses(manifest, entry);
+  for (const CpuStep& step : entry.cpu_steps) uses.add(step);
+  for (const CudaStep& step : entry.cuda_steps) uses.add(step);
 }
 
 /// Nothing, or dims in another order than their own: one spelling for each.

@@ -160,7 +160,7 @@ class Compiler {
     const std::string plan_text = plan::to_string(out_.plan);
     std::vector<format::State> states = place_states(models_.front().graph, options_.states, state_layouts_);
     std::vector<uint8_t> initial = initial_values(states, options_.states, state_layouts_, options_.dtype);
-    Assembled made = assemble(targets_.front().info.kind, levels_, std::move(states));
+    Assembled made = assemble(targets_.front().info.kind, levels_, std::move(states), options_.branches);
     if (!initial.empty()) made.sections["states"] = {initial.begin(), initial.end()};
     describe_source(made);
     made.manifest.producer = kProducer;

@@ -128,6 +128,15 @@ constexpr Option<CompileOptions> kOptions[] = {
              "auto measures cuBLASLt and cuDNN kernels as candidates for a GPU if those libraries are installed "
              "($TILEWRIGHT_LIBRARY_PATH lists folders to search first); an artefact that uses one needs the library. "
              "none uses neither. CUTLASS templates are candidates in both cases: the artefact contains them"}),
+    option<&CompileOptions::branches>(
+        {.name = "branches",
+         .choices = "none|auto",
+         .example = "auto",
+         .verbs = kCompiling,
+         .group = "Target",
+         .key = OptionKey::kPart,
+         .help = "auto lets steps on a GPU that need nothing of each other run side by side, as branches of the CUDA "
+                 "graph, and takes some more memory for that. none runs one after the other. CPUs always do"}),
     {{.name = "plan",
       .kind = OptionKind::kFile,
       .unset = "none",

@@ -18,6 +18,9 @@
 
 namespace tw::driver {
 
+/// Whether steps of a GPU that need nothing of each other run side by side.
+enum class Branches : uint8_t { kNone, kAuto };
+
 /// Whether kernels of libraries are autotune candidates where candidates are measured.
 enum class LibraryUse : uint8_t { kNone, kAuto };
 
@@ -56,6 +59,7 @@ struct CompileOptions : ModelOptions {
   std::string target = "cpu";
   machine::MachineOptions machine_model;  // the machine parameters of the target "cpu"
   LibraryUse libraries = LibraryUse::kAuto;
+  Branches branches = Branches::kNone;
   std::string plan_text;       // replay this plan instead of constructing one
   std::string dump_directory;  // IR after every pass, as NNN_phase_pass.txt
   std::string stop_after;      // pass name; no artefact is made

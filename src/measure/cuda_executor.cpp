@@ -153,8 +153,8 @@ void CudaExecutor::load_code(Loaded& loaded) const {
   loaded.model.emplace(cuda::Loaded{gpu_, loaded.manifest, loaded.modules->functions(), 0});
 }
 
-// The manifest's only entry: `repetitions` runs, one after the other on each of several copies of L2-cold buffers. The
-// buffers are weights at their addresses, since those begin at 0.
+// The manifest's only entry: `repetitions` runs, one after the other on each of several copies of L2-cold buffers, each
+// step behind the one before. The buffers are weights at their addresses, since those begin at 0.
 void CudaExecutor::add_entry(Loaded& loaded, int64_t repetitions) const {
   const Workload& w = loaded.workload;
   const auto buffers = static_cast<int64_t>(w.buffers.size());
@@ -170,6 +170,8 @@ void CudaExecutor::add_entry(Loaded& loaded, int64_t repetitions) const {
       for (int64_t& arg : args) arg += r % loaded.copies * buffers;
       if (r == 0 && step.cuda.zero_bytes > 0) entry.zeros.push_back(step.cuda.zeros(args.back()));
       entry.cuda_steps.push_back(format::step_over_tiles(kernel, step.tiles, step.cuda, args));
+      if (const int64_t before = std::ssize(entry.cuda_steps) - 2; before >= 0)
+        entry.cuda_steps.back().after = {before};
       kernel += step.cuda.call.empty() ? 1 : 0;
     }
   }

@@ -38,6 +38,10 @@ graph::Graph join_rows(const graph::Graph& graph, const TransformContext& contex
 /// wherever they are.
 graph::Graph move_before_norms(const graph::Graph& graph, const TransformContext& context);
 
+/// Sums along the rows of p times the gradient of p, where p multiplies v in o = p v, are sums along the rows of o
+/// times the gradient of o.
+graph::Graph move_row_dots(const graph::Graph& graph, const TransformContext& context);
+
 /// Equal operators on equal inputs, and equal constants, are computed and kept once.
 graph::Graph eliminate_common_subexpressions(const graph::Graph& graph, const TransformContext& context);
 

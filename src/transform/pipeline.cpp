@@ -18,6 +18,8 @@ const GraphPass kPasses[] = {
     {"join-batches", join_batches, "no batches of matrices are split for an element-wise operator alone", true},
     {"join-rows", join_rows, "no product of few rows reads an operand that is repeated for its batches", true},
     {"move-before-norms", move_before_norms, "no norm of rows is followed by a copy of its rows alone", true},
+    {"move-row-dots", move_row_dots, "no row of weights times their gradient is summed where their product is known",
+     true},
     {"mixed-precision", mixed_precision, "contractions of f32 multiply numbers of the type that is asked for", false},
     {"pack-dot-operands", pack_dot_operands, "contractions of narrow numbers multiply words of them", true},
     {"common-subexpressions", eliminate_common_subexpressions, "no two nodes compute the same", true},

@@ -173,6 +173,31 @@ TEST_F(CudaDevice, ARunIsOneLaunchOfAGraphMadeOnce) {
   EXPECT_EQ(fake.launches, 0);
 }
 
+TEST_F(CudaDevice, StepsThatWaitForNoneAreBranches) {
+  test::TestArtefact made = scale_model(7);
+  std::vector<format::CudaStep>& steps = made.manifest.entries[0].cuda_steps;
+  steps.push_back(steps[1]);
+  steps.push_back(steps[1]);
+  steps[2].after = {};
+  steps[3].after = {1, 2};
+  const auto model = load(made);
+  const auto context = own_context(*model, {});
+  EXPECT_EQ(fake.edges, 3);
+  EXPECT_EQ(fake.overlapping_edges, 2) << "of the second step, and of the last one to that before it";
+}
+
+TEST_F(CudaDevice, StepsThatShareAStateAreNoBranches) {
+  test::TestArtefact made = state_model(5);
+  std::vector<format::CudaStep>& steps = made.manifest.entries[0].cuda_steps;
+  steps.push_back(steps[1]);
+  for (const int64_t before : {0, 1}) {
+    steps[2].after = {before};
+    EXPECT_NO_THROW(load(made)) << "what the first one wrote is there";
+  }
+  steps[2].after = {};
+  EXPECT_THROW(load(made), Error);
+}
+
 TEST_F(CudaDevice, DescribedTensorsFollowTheirAddresses) {
   test::TestArtefact made = scale_model(256);
   format::CudaStep& step = made.manifest.entries[0].cuda_steps[0];

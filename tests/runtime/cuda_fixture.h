@@ -44,6 +44,7 @@ inline TestArtefact scale_model(int64_t n) {
   entry.cuda_steps = {
       {0, {4, 3, 2}, {64, 2, 1}, 0, block, arguments, {{0, 0, 0}, {8, 3, 0}, {16, 1, 0}}, {}, false, "first"},
       {0, {7, 1, 1}, {32, 1, 1}, 100'000, block, arguments, {{0, 1, 0}, {8, 3, 4}, {16, 2, 0}}, {}, true, "second"}};
+  entry.cuda_steps[1].after = {0};
   manifest.entries = {entry};
   return artefact;
 }

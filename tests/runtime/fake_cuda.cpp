@@ -165,14 +165,14 @@ cuda::Result add_memset(cuda::GraphNodeHandle* node, cuda::GraphHandle graph, co
   return 0;
 }
 
-/// Each node waits for the one before it, and one for each clearing of memory.
+/// Nodes wait for earlier ones, and one for each clearing of memory.
 cuda::Result add_edges(cuda::GraphHandle, const cuda::GraphNodeHandle* from, const cuda::GraphNodeHandle* to,
                        const cuda::EdgeData* edges, size_t count) {
   if (reinterpret_cast<size_t>(*from) >= kFirstClearing) {
     fake.cleared_before.push_back(reinterpret_cast<size_t>(*to) - 1);
     return edges->type == 0 && count == 1 ? 0 : 1;
   }
-  if (count != 1 || reinterpret_cast<size_t>(*from) + 1 != reinterpret_cast<size_t>(*to)) return 1;
+  if (count != 1 || reinterpret_cast<size_t>(*from) >= reinterpret_cast<size_t>(*to)) return 1;
   ++fake.edges;
   fake.overlapping_edges += edges->type == cuda::kOverlapping.type && edges->from_port == cuda::kOverlapping.from_port;
   return 0;

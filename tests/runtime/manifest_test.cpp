@@ -47,6 +47,7 @@ Manifest cuda_manifest() {
   call.call = "cublaslt 130100 1 gemm batch=1 m=2 n=1 k=3 a=x:f16:3:0 b=w:f16:1:0 out=y:f16:1:0";
   call.operands = {0, 2, 2};
   call.name = "product";
+  call.after = {0};
   entry.cuda_steps.push_back(call);
   manifest.entries = {entry};
   return manifest;
@@ -371,6 +372,12 @@ TEST(Manifest, HostileCudaNumbersAreRefused) {
            [](Manifest& m) {
              m.entries[0].cuda_steps[0].tensor_maps[0].shape[0] = 64;
              m.entries[0].buffers[2] = {format::Place::kArena, 0, 8, 8192, ""};
+           }},
+          {"order of steps", [](Manifest& m) { m.entries[0].cuda_steps[1].after = {1}; }},
+          {"order of steps, negative", [](Manifest& m) { m.entries[0].cuda_steps[1].after = {-1}; }},
+          {"order of steps, twice",
+           [](Manifest& m) {
+             m.entries[0].cuda_steps[1].after = {0, 0};
            }},
           {"map buffer", [](Manifest& m) { m.entries[0].cuda_steps[0].tensor_maps[0].buffer = 4; }},
           {"map of more than the buffer",

@@ -356,7 +356,7 @@ TEST(StateManifest, StepsReadBeforeOthersWrite) {
         a.manifest.entries[0].cpu_steps[1].args = {0, 2, 3};
       },
       "reads state 'total' where it has changed");
-  expect_damaged([](A& a) { a.manifest.entries[0].cpu_steps[1].after = false; }, "while others may read it");
+  expect_damaged([](A& a) { a.manifest.entries[0].cpu_steps[1].after = false; }, "while others may use it");
 }
 
 TEST(StateManifest, StatesLieByThemselves) {

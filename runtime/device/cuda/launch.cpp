@@ -58,7 +58,6 @@ LaunchGraph::LaunchGraph(const Gpu& gpu, std::span<Launch> launches, std::span<c
 }
 
 void LaunchGraph::add_nodes(std::span<Launch> launches) {
-  bool after_kernel = false;
   for (Launch& launch : launches) {
     const NodeParams params(launch);
     GraphNodeHandle node = nullptr;
@@ -69,10 +68,13 @@ void LaunchGraph::add_nodes(std::span<Launch> launches) {
                launch.call != nullptr ? with_captured(launch, add_child)
                                       : gpu_.driver.graph_add_kernel(&node, graph_.get(), nullptr, 0, &params.raw()),
                launch);
-    const EdgeData edge = launch.step->overlaps && after_kernel ? kOverlapping : EdgeData{};
-    after_kernel = launch.call == nullptr;
-    if (!nodes_.empty())
-      check_step(gpu_.driver, gpu_.driver.graph_add_edges(graph_.get(), &nodes_.back(), &node, &edge, 1), launch);
+    for (const int64_t before : launch.step->after) {
+      const auto from = static_cast<size_t>(before);
+      const bool overlaps =
+          launch.step->overlaps && before == launch.step->after.back() && launches[from].call == nullptr;
+      const EdgeData edge = overlaps ? kOverlapping : EdgeData{};
+      check_step(gpu_.driver, gpu_.driver.graph_add_edges(graph_.get(), &nodes_[from], &node, &edge, 1), launch);
+    }
     nodes_.push_back(node);
   }
 }

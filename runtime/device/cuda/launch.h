@@ -31,11 +31,10 @@ struct Clearing {
 /// Launches by itself, for runs that time each step. The GPU is current.
 void launch_alone(const Driver& driver, Launch& launch, StreamHandle stream);
 
-/// Launches in a row as one executable CUDA graph: made once, submitted for each run by one call of the driver.
+/// Launches as one executable CUDA graph: made once, submitted for each run by one call of the driver.
 class LaunchGraph {
  public:
-  /// Node i is launches[i] and waits for node i - 1: steps reuse the arena's regions in their order. The GPU is
-  /// current.
+  /// Node i is launches[i] and waits for the nodes that its step names; others run beside it. The GPU is current.
   LaunchGraph(const Gpu& gpu, std::span<Launch> launches, std::span<const Clearing> clearings);
 
   /// Gives node `index` the parameters of `launch`, for submissions from now on.

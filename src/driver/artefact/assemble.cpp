@@ -5,7 +5,8 @@
 
 namespace tw::driver {
 
-Assembled assemble(DeviceKind device, const std::vector<LevelCode>& levels, std::vector<format::State> states) {
+Assembled assemble(DeviceKind device, const std::vector<LevelCode>& levels, std::vector<format::State> states,
+                   Branches branches) {
   Assembled out;
   out.manifest.states = std::move(states);
   WeightStore weights;
@@ -13,7 +14,7 @@ Assembled assemble(DeviceKind device, const std::vector<LevelCode>& levels, std:
     const CodeStore code(device, level.generated.programs, out);
     for (const EntryCode& entry : level.entries) {
       weights.hashes().add(entry.graph);
-      PlacedEntry placed = place_entry(device, entry, code, weights, out.manifest.states);
+      PlacedEntry placed = place_entry(device, entry, code, weights, {out.manifest.states, branches});
       placed.entry.target = static_cast<int64_t>(out.manifest.targets.size());
       const std::string text = graph::to_string(placed.graph, weights.hashes());
       out.sections[fmt::format("graph.{}", out.manifest.entries.size())] = {text.begin(), text.end()};

@@ -1,13 +1,16 @@
 #include "driver/artefact/place_entry.h"
 
 #include <algorithm>
+#include <optional>
 #include <set>
 
 #include "driver/artefact/plan_memory.h"
+#include "driver/artefact/step_order.h"
 #include "driver/code/format_type.h"
 #include "graph/error_output.h"
 #include "runtime/format/cuda_step.h"
 #include "support/error.h"
+#include "support/join.h"
 
 namespace tw::driver {
 namespace {
@@ -21,8 +24,13 @@ format::TensorSpec spec_of(const graph::Value& value) {
 class Placer {
  public:
   Placer(DeviceKind device, const EntryCode& code, const CodeStore& kernels, WeightStore& weights,
-         std::span<const format::State> states)
-      : device_(device), code_(code), kernels_(kernels), weights_(weights), states_(states) {}
+         const PlaceOptions& options)
+      : device_(device),
+        code_(code),
+        kernels_(kernels),
+        weights_(weights),
+        states_(options.states),
+        branches_(options.branches) {}
 
   PlacedEntry run() {
     out_.graph = code_.graph;
@@ -40,6 +48,7 @@ class Placer {
     make_steps();
     keep_other_constants();
     place_arena();
+    order_steps();
     double flop = 0;
     for (const GroupCode& group : code_.groups) flop += group.lowered.flop;
     entry_.flop = static_cast<int64_t>(flop);
@@ -142,8 +151,16 @@ class Placer {
         }
         entry_.scratch_bytes_per_thread = std::max(entry_.scratch_bytes_per_thread, code.scratch_bytes);
         step_args_.push_back(std::move(args));
+        step_writes_.push_back(written_by(kernels[k]));
       }
     }
+  }
+
+  // By argument; the workspace, behind those of the kernel, is written.
+  static std::vector<bool> written_by(const loop::Kernel& kernel) {
+    return mapped(kernel.params, [&](const loop::Buffer& p) {
+      return std::ranges::find(kernel.written, p.name) != kernel.written.end();
+    });
   }
 
   // Steps of one kernel share it, one after the other: each leaves its zeros as they were.
@@ -159,6 +176,7 @@ class Placer {
                      const std::string& name) {
     format::CudaStep step = format::step_over_tiles(kernel, tiles, code.cuda, args);
     step.name = name;
+    if (const auto number = std::ssize(entry_.cuda_steps); number > 0) step.after = {number - 1};
     entry_.cuda_steps.push_back(std::move(step));
   }
 
@@ -185,9 +203,69 @@ class Placer {
       requests.push_back(all[b]);
       places.push_back(b);
     }
+    if (device_ == DeviceKind::kCuda && branches_ == Branches::kAuto) keep_small(requests, steps);
     const MemoryPlan plan = plan_memory(requests);
     for (size_t i = 0; i < places.size(); ++i) entry_.buffers[places[i]].offset = plan.offsets[i];
     entry_.arena_bytes = plan.arena_bytes;
+  }
+
+  // The smallest buffers keep their places to the end, as long as they are a small part of all: a step that only takes
+  // the place of another one would wait for it.
+  static void keep_small(std::vector<BufferRequest>& requests, int64_t steps) {
+    constexpr int64_t kPart = 32;
+    int64_t left = plan_memory(requests).arena_bytes / kPart;
+    std::vector<BufferRequest*> by_size;
+    for (BufferRequest& request : requests) by_size.push_back(&request);
+    std::ranges::stable_sort(by_size, {}, [](const BufferRequest* r) { return r->bytes; });
+    for (BufferRequest* request : by_size) {
+      left -= request->bytes;
+      if (left < 0) return;
+      if (request->first_step < steps) request->last_step = steps - 1;
+    }
+  }
+
+  // Memories in which buffers lie, besides outputs: those are apart from each other and from inputs.
+  enum Memory : int64_t { kArenaMemory, kStateMemory, kErrorMemory, kLibraryMemory, kFirstOutput };
+
+  std::optional<MemoryAccess> access_to(const format::Buffer& buffer, bool writes) const {
+    const MemoryAccess bytes = {kArenaMemory, buffer.offset, buffer.offset + buffer.bytes, writes};
+    switch (buffer.place) {
+      case format::Place::kArena:
+        return bytes;
+      case format::Place::kState:
+      case format::Place::kNextState: {
+        const int64_t state = states_[static_cast<size_t>(buffer.index)].offset;
+        return MemoryAccess{kStateMemory, state + bytes.begin, state + bytes.end, writes};
+      }
+      case format::Place::kError:
+        return MemoryAccess{kErrorMemory, 0, 1, true};
+      case format::Place::kOutput:
+        return MemoryAccess{kFirstOutput + buffer.index, bytes.begin, bytes.end, writes};
+      case format::Place::kInput:
+      case format::Place::kWeights:
+        break;
+    }
+    return std::nullopt;  // nobody writes it
+  }
+
+  std::vector<MemoryAccess> accesses_of(size_t step) const {
+    std::vector<MemoryAccess> accesses;
+    for (size_t i = 0; i < step_args_[step].size(); ++i) {
+      const bool writes = i >= step_writes_[step].size() || step_writes_[step][i];
+      const auto access = access_to(entry_.buffers[static_cast<size_t>(step_args_[step][i])], writes);
+      if (access && access->begin < access->end) accesses.push_back(*access);
+    }
+    if (!entry_.cuda_steps[step].call.empty())
+      accesses.push_back({kLibraryMemory, 0, 1, true});  // all calls have one workspace
+    return accesses;
+  }
+
+  void order_steps() {
+    if (branches_ == Branches::kNone) return;
+    std::vector<std::vector<MemoryAccess>> accesses;
+    for (size_t s = 0; s < entry_.cuda_steps.size(); ++s) accesses.push_back(accesses_of(s));
+    const std::vector<std::vector<int64_t>> waits = waits_of(accesses);
+    for (size_t s = 0; s < waits.size(); ++s) entry_.cuda_steps[s].after = waits[s];
   }
 
   DeviceKind device_;
@@ -195,9 +273,11 @@ class Placer {
   const CodeStore& kernels_;
   WeightStore& weights_;
   const std::span<const format::State> states_;
+  Branches branches_;
   PlacedEntry out_;
   format::Entry& entry_ = out_.entry;
   std::vector<std::vector<int64_t>> step_args_;     // buffers of each step
+  std::vector<std::vector<bool>> step_writes_;      // whether it writes them
   std::map<ValueId, size_t> input_of_, output_of_;  // storages that are tensors of the caller's
   std::map<ValueId, int64_t> value_buffer_;
   std::map<int64_t, int64_t> workspaces_;           // of kernels
@@ -208,8 +288,8 @@ class Placer {
 }  // namespace
 
 PlacedEntry place_entry(DeviceKind device, const EntryCode& code, const CodeStore& kernels, WeightStore& weights,
-                        std::span<const format::State> states) {
-  return Placer(device, code, kernels, weights, states).run();
+                        const PlaceOptions& options) {
+  return Placer(device, code, kernels, weights, options).run();
 }
 
 }  // namespace tw::driver

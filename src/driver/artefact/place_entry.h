@@ -10,9 +10,14 @@ struct PlacedEntry {
   std::vector<Layout> layouts;  // of the constants in the buffers that lie in the weights, in their order
 };
 
-/// Values go to the caller's tensors or the arena (with reuse), constants to `weights`; the last inputs of the graph,
-/// and as many outputs, are those of `states`.
+/// The last inputs of the graph, and as many outputs, are those of `states`.
+struct PlaceOptions {
+  std::span<const format::State> states;
+  Branches branches = Branches::kNone;
+};
+
+/// Values go to the caller's tensors or the arena (with reuse), constants to `weights`.
 PlacedEntry place_entry(DeviceKind device, const EntryCode& code, const CodeStore& kernels, WeightStore& weights,
-                        std::span<const format::State> states);
+                        const PlaceOptions& options);
 
 }  // namespace tw::driver

@@ -93,8 +93,7 @@ class Finder {
                            place.terms.size() == 1 && place.coef_of(var(column)) == 1;
     if (read->predicated || !(is_tensor || is_vector))
       decline(fmt::format("reads {} neither point by point nor by columns", tensor.name));
-    if (!is_number(type))
-      decline(fmt::format("reads {} of {}", tensor.name, tw::to_string(type)));
+    if (!is_number(type)) decline(fmt::format("reads {} of {}", tensor.name, tw::to_string(type)));
     if (std::ranges::find(operands_, tensor.name, &Operand::name) == operands_.end())
       operands_.push_back({tensor.name, type, is_tensor});
     return var(tensor.name, type);

@@ -54,6 +54,7 @@ ordered_json to_json(const artefact::AnalyzedGroup& g) {
   return {{"name", g.name},
           {"class", dataflow::name_of(g.operator_class)},
           {"operators", g.operators},
+          {"first_operator", g.first_operator},
           {"flop", count(g.flop)},
           {"time_us", known(g.us)},
           {"bound_bytes", g.bound_bytes},

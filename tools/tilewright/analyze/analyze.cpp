@@ -19,8 +19,7 @@ namespace {
 // The function of the training of the model that the options name.
 graph::Graph function_of(const frontend::ImportResult& model, const VerbOptions& options) {
   train::Training training = train::make_training(model, ops::all_ops(), train_options(options));
-  const auto found =
-      std::ranges::find(training.functions, options.inputs.function, &driver::FunctionGraph::function);
+  const auto found = std::ranges::find(training.functions, options.inputs.function, &driver::FunctionGraph::function);
   if (found != training.functions.end()) return std::move(found->graph);
   const auto names = mapped(training.functions, [](const driver::FunctionGraph& f) { return f.function; });
   throw UsageError("--function {}: a training has {}", options.inputs.function, fmt::join(names, ", "));
@@ -55,7 +54,8 @@ void check_training(const VerbOptions& options, bool only_counts) {
     throw UsageError("{} is for counting the training of an ONNX model: --no-run --function step, grads or eval",
                      options.training_option);
   if (!options.inputs.function.empty() && !is_artefact(options.model))
-    throw UsageError("--function of an ONNX model is counted alone: with --no-run, or compile it with \"tilewright train\"");
+    throw UsageError(
+        "--function of an ONNX model is counted alone: with --no-run, or compile it with \"tilewright train\"");
 }
 
 Analysis analyze_code(const GlobalOptions& global, const VerbOptions& options) {

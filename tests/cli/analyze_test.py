@@ -135,6 +135,10 @@ class Analyze(Case):
         contractions = [names for names, g in zip(held, document["groups"]) if g["class"] == "contraction"]
         self.assertEqual(sorted(n for names in contractions for n in names if n.startswith("MatMul_0"))[0], "MatMul_0")
         self.assertTrue(any("MatMul_0.grad" in names for names in contractions), held)
+        entry = next(e for e in json.loads(self.succeeds("inspect", "linear.tw", "--json").stdout)["manifest"]["entries"]
+                     if e["function"] == "grads")
+        self.assertEqual(sum(g["steps"] for g in document["groups"]), len(entry["steps"]))
+        self.assertTrue(all(g["moved_bytes"] >= g["bound_bytes"] > 0 for g in document["groups"]), document["groups"])
 
     def test_refusals_about_training(self):
         self.linear()

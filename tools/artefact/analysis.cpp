@@ -26,6 +26,8 @@ AnalyzedGroup analyzed(const GroupReport& report, const dataflow::Operator& work
   const double peak = group.us * 1000 * report.peak_per_ns;
   if (peak > 0) group.peak_share = 100 * group.flop / peak;
   group.bound = bound_of(group);
+  group.steps = report.steps;
+  group.moved_bytes = report.moved_bytes;
   return group;
 }
 

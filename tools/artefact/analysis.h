@@ -26,6 +26,8 @@ struct AnalyzedGroup {
   double mue = 0;              // GroupReport::dram_mue
   double peak_share = 0;       // flop over what the threads do at best in the time, in percent
   Bound bound = Bound::kUnknown;
+  int64_t steps = 0;        // kernels, in the order of execution behind those of the groups before
+  int64_t moved_bytes = 0;  // that they read and write, values between them too
 };
 
 /// Where the times of groups come from, the best of them.

@@ -266,7 +266,9 @@ EntryReport explain_entry(const std::vector<uint8_t>& artefact, const Explained&
       report.bound_bytes = bound_bytes(read, read_by_it, node, untouched);
       report.flop = driver::contraction_flop(driver::build_te({read.graph, node, all_operators, target}).program);
       for (const StepTime& step : take_steps(report.plan.name, timed)) report.run_us += step.microseconds;
-      for (const StepBytes& step : take_steps(report.plan.name, moved)) report.moved_bytes += step.bytes;
+      const std::span<const StepBytes> own = take_steps(report.plan.name, moved);
+      report.steps = std::ssize(own);
+      for (const StepBytes& step : own) report.moved_bytes += step.bytes;
       report.moved_bytes -= untouched;  // its step names the whole state
       for (const auto& [id, reading] : read_by_it) report.moved_bytes -= reading.whole - reading.touched;
     }

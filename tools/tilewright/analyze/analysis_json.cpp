@@ -60,7 +60,9 @@ ordered_json to_json(const artefact::AnalyzedGroup& g) {
           {"bound_bytes", g.bound_bytes},
           {"mue_percent", known(g.mue)},
           {"peak_percent", known(g.peak_share)},
-          {"bound", bound}};
+          {"bound", bound},
+          {"steps", g.steps},
+          {"moved_bytes", g.moved_bytes}};
 }
 
 ordered_json classes_json(const Analysis& a) {

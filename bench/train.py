@@ -7,8 +7,8 @@
   PYTHON bench/train.py --small --quick --only bert,cnn                 small sizes: to try it
 
 All begin with the same weights: the model is exported from the torch module that torch runs. The losses of the first steps
-(of gradients: the loss and their norm) are compared with torch eager's before anything is timed; an engine that is off is
-named and has no time. Ratios are a peer's time over Tilewright's. Results: OUT/training.json and .md.
+and by how much they fell (of gradients: the loss and their norm) are compared with torch eager's before anything is timed;
+an engine that is off is named and has no time. Ratios are a peer's time over Tilewright's. Results: OUT/training.json, .md.
 """
 import argparse
 import pathlib

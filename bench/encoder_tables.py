@@ -91,7 +91,8 @@ def main():
         parts = ["# The encoder layer of Data Movement Is All You Need\n\n"
                  f"{sizes.batch} x {sizes.tokens} tokens, {sizes.heads} heads of {sizes.size}, {sizes.hidden} hidden, dropout "
                  f"{encoder.DROPOUT}; forward and backward. Words of masks, which the paper's dropouts store and ours draw "
-                 "again, are behind a plus. Made by `bench/encoder_tables.py`.",
+                 "again, are behind a plus. Made by `bench/encoder_tables.py`; tables I and II and the times of groups are those "
+                 "of one device: `--target cuda:sm_90a --dtype f16`.",
                  "## Table III: flop and words\n\n" + table3.markdown(flow, compared)]
         if args.target:
             parts += times(command, sizes, layer)

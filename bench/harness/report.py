@@ -61,6 +61,13 @@ def differences(row):
     return " / ".join("-" if value is None else f"{value:.2g}" for value in both)
 
 
+def memories(row):
+    """Tilewright's peak / those of the peers, in MB; nothing where it was not measured."""
+    taken = {name: e["memory_bytes"] for name, e in row["engines"].items() if e.get("memory_bytes") is not None}
+    ordered = sorted(taken, key=lambda name: not engines.is_ours(name))
+    return ", ".join(f"{name} {taken[name] / 1e6:.0f} MB" for name in ordered)
+
+
 def line(row):
     parts = [f"{row['case']:28} {row['threads']}t"]
     for name, e in row["engines"].items():
@@ -73,6 +80,8 @@ def line(row):
         parts.append(f"floor {short(row['floor']['ms'])} ms ({row['floor']['by']}){times_floor}")
     if row["dtype"] != "f32":
         parts.append(f"differs {differences(row)}")
+    if memory := memories(row):
+        parts.append(f"memory {memory}")
     share = peak_share(row, engines.OURS)
     if share:
         parts.append(f"{share:.0f} % of peak")
@@ -84,7 +93,7 @@ def header(rows):
     known[1:1] = sorted({n for r in rows for n in r["engines"] if n not in known and engines.is_ours(n)})
     names = [n for n in known if any(n in r["engines"] for r in rows)]
     return names, ["case", "batch", "threads", *[f"{n} ms" for n in names], "best peer", "ratio", "95 %", "ratio p10",
-                   "% of peak", "differs", *["floor ms", "by", "of floor"] * any(r.get("floor") for r in rows)]
+                   "% of peak", "differs", *["peak memory"] * any(memories(r) for r in rows), *["floor ms", "by", "of floor"] * any(r.get("floor") for r in rows)]
 
 
 def floor_cells(row):
@@ -100,7 +109,7 @@ def cells(row, names):
     comparison = [row["best_peer"], f"{best['median']:.3f}", f"{best['low95']:.3f} to {best['high95']:.3f}",
                   f"{best['p10']:.3f}"] if best else ["-"] * 4
     return [row["case"], str(row["batch"]), str(row["threads"]), *shown, *comparison, f"{share:.0f}" if share else "-",
-            differences(row), *floor_cells(row)]
+            differences(row), *[memories(row)] * any("memory_bytes" in e for e in row["engines"].values()), *floor_cells(row)]
 
 
 def summary_line(s):

@@ -52,7 +52,8 @@ def prepare_child(cores):
 
 
 def environment(job):
-    return gpu_engines.environment(job["device"]) if "device" in job else engines.environment(job["threads"])
+    on_cpu = "device" not in job or ("training" in job and job["device"] == "cpu")
+    return engines.environment(job["threads"]) if on_cpu else gpu_engines.environment(job["device"])
 
 
 def reason_in(log):
@@ -63,7 +64,7 @@ def reason_in(log):
 
 
 def modules_of(job):
-    loader = gpu_engines.LOADERS.get(job["engine"]) if "device" in job else None
+    loader = gpu_engines.LOADERS.get(job["engine"]) if "device" in job and "training" not in job else None
     return [loader.module] if loader else []
 
 

@@ -7,7 +7,7 @@ import os
 
 import numpy as np
 
-API_VERSION = 4
+API_VERSION = 7
 CPU, CUDA = 1, 2  # kDLCPU, kDLCUDA
 _KINDS = {"i": 0, "u": 1, "f": 2, "b": 6}  # DLPack type codes by numpy kind
 _BOOL = 6
@@ -40,6 +40,11 @@ class TensorInfo(c.Structure):
 
 class StepTime(c.Structure):
     _fields_ = [("name", c.c_char_p), ("ns", c.c_uint64)]
+
+
+class FunctionInfo(c.Structure):
+    _fields_ = [("struct_size", c.c_size_t), ("name", c.c_char_p), ("first_entry", c.c_int32), ("entry_count", c.c_int32),
+                ("input_count", c.c_int32), ("output_count", c.c_int32), ("changes_state", c.c_int32)]
 
 
 _P = c.c_void_p
@@ -80,6 +85,12 @@ _FUNCTIONS = [  # in the order of TwApi: name, result, arguments
     ("state_reset", _P, [_P]),
     ("state_save", _P, [_P, c.c_char_p]),
     ("state_load", _P, [_P, c.c_char_p]),
+    ("run_async", _P, [_P, c.c_int32, c.POINTER(Tensor), c.POINTER(Tensor), _P]),
+    ("model_metadata", c.c_char_p, [_P]),
+    ("status_details", c.c_char_p, [_P]),
+    ("function_count", c.c_int32, [_P]),
+    ("function_info", _P, [_P, c.c_int32, c.POINTER(FunctionInfo)]),
+    ("find_function", _P, [_P, c.c_char_p, c.POINTER(c.c_int32)]),
 ]
 
 

@@ -42,18 +42,24 @@ def summary(times, prefix=""):
     return {prefix + "median": statistics.median(times), prefix + "p10": quantile(times, 0.1), prefix + "n": len(times)}
 
 
+def maker(job):
+    if "training" in job:
+        from training import engines as of_training
+        return of_training.ENGINES[job["engine"]]
+    return (gpu_engines.LOADERS if "device" in job else engines.ENGINES)[job["engine"]]
+
+
 def load(job):
     """(the engine of a job, that of its call, what is said about them)"""
     start = time.perf_counter()
-    on_gpu = "device" in job
-    make = gpu_engines.LOADERS[job["engine"]] if on_gpu else engines.ENGINES[job["engine"]]
+    make = maker(job)
     engine = make(job)
-    if not on_gpu:
+    if hasattr(engine, "run"):
         engine.run()
     ready = time.perf_counter() - start
     call = make(dict(job, **job["call"])) if job.get("call") else None
     np.savez(job["outputs"], *engine.outputs())
-    return engine, call, {"ready_s": ready, "version": engine.version}
+    return engine, call, {"ready_s": ready, "version": engine.version, "memory": getattr(engine, "memory", None)}
 
 
 def measured(engine, call, request):

@@ -5,6 +5,7 @@
 
 #include "dataflow/expr_numbers.h"
 #include "expr/analyzer.h"
+#include "expr/elementary.h"
 #include "schedule/match/contraction.h"
 #include "support/join.h"
 #include "te/axes.h"
@@ -25,8 +26,9 @@ double flop_of_node(const Expr& e) {
     case Op::kDiv:
     case Op::kFloorDiv:
     case Op::kFloorMod:
-    case Op::kCall:
       return 1;
+    case Op::kCall:
+      return e->name == kPhilox ? 0 : 1;  // operations on bits
     case Op::kFma:
       return 2;
     default:

@@ -11,8 +11,8 @@ namespace tw::dataflow {
 /// A flop is an addition, subtraction, multiplication or division of elements, floats or whole numbers, and a call of
 /// an elementary function (exp, sqrt, erf, ..); a fused multiply-add is two. A sum or product of n terms is n flop, so
 /// that a term of a sum of products is two. Nothing else is one: comparisons, min, max, selects, changes of sign,
-/// absolute values, roundings, conversions, operations on bits, and all that computes an index. So ReLU has none, which
-/// is how Ivanov et al. count (Data Movement Is All You Need, table III).
+/// absolute values, roundings, conversions, operations on bits, random words, and all that computes an index. So ReLU
+/// has none, which is how Ivanov et al. count (Data Movement Is All You Need, table III).
 ///
 /// An operation counts once for each point of the axes that its operands depend on, and once where several computes of
 /// the program have it with the same operands: x - mean of a layer norm, which the variance and the result both need.

@@ -4,6 +4,7 @@
   TILEWRIGHT=PATH python3 -m unittest analyze_test.Analyze
 """
 import json
+import math
 import unittest
 
 import onnx_bytes as ob
@@ -102,6 +103,51 @@ class Analyze(Case):
         self.assertTrue(dot.startswith('digraph "scores.onnx" {'))
         for words in ('o0 -> o1 [label="768"]', "MatMul_0 (matmul)", "o2 -> e"):
             self.assertIn(words, dot)
+
+    def linear(self):
+        """mean((x w - labels)^2), with x of ROWS by STEPS."""
+        nodes = [ob.node("MatMul", ["x", "w"], ["y"], "MatMul_0")]
+        self.write("linear.onnx", ob.model(nodes, [ob.value_info("x", [ROWS, STEPS])], [ob.value_info("y", [ROWS, COLUMNS])],
+                                           [ob.tensor("w", [STEPS, COLUMNS], [0.25] * STEPS * COLUMNS)]))
+
+    def test_training_without_compiling(self):
+        self.linear()
+        words = ["linear.onnx", "--no-run", "--loss", "mse", "--optimizer", "sgd", "--function"]
+        product = 2 * ROWS * COLUMNS * STEPS
+        grads = self.document(*words, "grads")
+        contractions = [o for o in grads["operators"] if o["class"] == "contraction"]
+        self.assertEqual([(o["name"], o["flop"]) for o in contractions], [("MatMul_0", product), ("MatMul_0.grad", product)])
+        self.assertEqual([e["value"] for e in grads["edges"] if e["to"] is None], ["loss", "w.grad"])
+        for edge in grads["edges"]:
+            dims = [int(d) for d in edge["type"].split("[")[1].rstrip("]").split(",") if d]
+            self.assertEqual(edge["words"], math.prod(dims), edge)
+        self.assertEqual(sum(o["class"] == "contraction" for o in self.document(*words, "eval")["operators"]), 1)
+        step = {e["value"] for e in self.document(*words, "step")["edges"] if e["to"] is None}
+        self.assertIn("w.next", step)
+        self.assertNotIn("groups", grads)
+
+    def test_training_that_is_compiled(self):
+        self.linear()
+        self.succeeds("train", "linear.onnx", "--loss", "mse", "--optimizer", "sgd", "-o", "linear.tw")
+        document = self.document("linear.tw", "--function", "grads")
+        operators = [o["name"] for o in document["operators"]]
+        held = [operators[g["first_operator"]:g["first_operator"] + g["operators"]] for g in document["groups"]]
+        contractions = [names for names, g in zip(held, document["groups"]) if g["class"] == "contraction"]
+        self.assertEqual(sorted(n for names in contractions for n in names if n.startswith("MatMul_0"))[0], "MatMul_0")
+        self.assertTrue(any("MatMul_0.grad" in names for names in contractions), held)
+        entry = next(e for e in json.loads(self.succeeds("inspect", "linear.tw", "--json").stdout)["manifest"]["entries"]
+                     if e["function"] == "grads")
+        self.assertEqual(sum(g["steps"] for g in document["groups"]), len(entry["steps"]))
+        self.assertTrue(all(g["moved_bytes"] >= g["bound_bytes"] > 0 for g in document["groups"]), document["groups"])
+
+    def test_refusals_about_training(self):
+        self.linear()
+        self.fails(USAGE, ["analyze", "linear.onnx", "--no-run", "--loss", "mse"], "--loss", "--function")
+        self.fails(USAGE, ["analyze", "linear.onnx", "--function", "grads"], "--no-run", "train")
+        self.fails(USAGE, ["analyze", "linear.onnx", "--no-run", "--function", "gradients", "--loss", "mse"], "gradients", "step, grads, eval")
+        self.fails(USAGE, ["analyze", "linear.onnx", "--no-run", "--function", "grads", "--momentum", "0.9"], "--momentum", "sgd")
+        self.succeeds("train", "linear.onnx", "--loss", "mse", "-o", "linear.tw")
+        self.fails(USAGE, ["analyze", "linear.tw", "--no-run", "--loss", "mse"], "--loss", "ONNX")
 
     def test_refusals(self):
         self.fails(USAGE, ["analyze"], "MODEL")

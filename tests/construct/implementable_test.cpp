@@ -143,6 +143,10 @@ TEST(Implementable, EpiloguesThatAreNoneSayWhy) {
   EXPECT_EQ(epilogue_of(stage("y", "f32", "select((i0 < 4), sum[i0, i1], 0:f32)")),
             "what follows sum depends on where in the result it is");
   EXPECT_EQ(epilogue_of(stage("y", "i32", "cast<i32>(sum[i0, i1])")), "what follows sum is no f32");
+  EXPECT_EQ(epilogue_of("input seed: i64[]\n" +
+                        stage("y", "f32", "select(((seed[] >> 32:i64) < 1:i64), sum[i0, i1], 0:f32)")),
+            "what follows sum reads seed " + elsewhere)
+      << "as dropouts do";
 }
 
 TEST(Implementable, OtherGroupsSayWhy) {

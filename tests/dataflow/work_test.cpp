@@ -97,6 +97,16 @@ TEST(Work, OfWhatElementsDecideIsNone) {
   EXPECT_EQ(flop_of(program), 8);
 }
 
+// A product with what is kept; the words that say which are drawn, and drawing is no flop.
+TEST(Work, OfADropout) {
+  const TensorType number = of_type(DataType::i64(), {});
+  const Operator o = operator_of("dropout", {f32({6, 10}), number, number}, {{"ratio", 0.1}});
+  EXPECT_EQ(o.flop, 60);
+  EXPECT_EQ(o.words_read, 60 + 2);
+  EXPECT_EQ(o.words_written, 60);
+  EXPECT_EQ(o.operator_class, OperatorClass::kElementwise);
+}
+
 TEST(Work, ChoicesAndSignsAreNoFlop) {
   for (const char* op : {"relu", "abs", "neg", "sign", "floor"}) EXPECT_EQ(operator_of(op, {f32({12})}).flop, 0) << op;
   EXPECT_EQ(operator_of("less", {f32({12}), f32({12})}).flop, 0);
@@ -144,7 +154,7 @@ TEST(Work, OfTheEncoderLayerOfThePaper) {
 }
 
 // Scaling, softmax and the product with the mask of dropout, which are one operator in the paper: 0.188 Gflop on 33.5 M
-// words. It writes scaled scores, softmax and its masked values: three times as many.
+// words. Three times as many are written where scaled scores stay, too; in the paper it is the mask.
 TEST(Work, OfTheScaledSoftmaxOfThePaper) {
   using graph::test::add;
   graph::Graph body;

@@ -14,9 +14,9 @@ using dataflow::OperatorClass;
 Analysis sample() {
   Analysis analysis{"mlp.onnx", dataflow::analyze(graph::test::mlp(4, 3, 2), graph::test::table())};
   artefact::AnalyzedGroups groups;
-  groups.groups = {{"a", OperatorClass::kContraction, 3, 56, 30, 1000, 40, 60, Bound::kCompute},
-                   {"b", OperatorClass::kNormalization, 1, 10, 0, 80, 0, 0, Bound::kUnknown},
-                   {"c", OperatorClass::kElementwise, 2, 8, 10, 500, 50, 1, Bound::kMemory}};
+  groups.groups = {{"a", OperatorClass::kContraction, 3, 0, 56, 30, 1000, 40, 60, Bound::kCompute},
+                   {"b", OperatorClass::kNormalization, 1, 3, 10, 0, 80, 0, 0, Bound::kUnknown},
+                   {"c", OperatorClass::kElementwise, 2, 4, 8, 10, 500, 50, 1, Bound::kMemory}};
   groups.origin = artefact::TimeOrigin::kCompilation;
   groups.dram_per_ns = 12;
   analysis.groups = std::move(groups);

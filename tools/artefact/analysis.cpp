@@ -20,13 +20,14 @@ TimeOrigin origin_of(const GroupReport& report) {
   return report.plan.predicted_us > 0 ? TimeOrigin::kPrediction : TimeOrigin::kNone;
 }
 
-AnalyzedGroup analyzed(const GroupReport& report, const dataflow::Operator& work) {
-  AnalyzedGroup group{report.plan.name, work.operator_class,   std::ssize(report.operators),
-                      work.flop,        best_known_us(report), report.bound_bytes,
-                      report.dram_mue};
+AnalyzedGroup analyzed(const GroupReport& report, const dataflow::Operator& work, int64_t first_operator) {
+  AnalyzedGroup group{report.plan.name, work.operator_class,   std::ssize(report.operators), first_operator,
+                      work.flop,        best_known_us(report), report.bound_bytes,           report.dram_mue};
   const double peak = group.us * 1000 * report.peak_per_ns;
   if (peak > 0) group.peak_share = 100 * group.flop / peak;
   group.bound = bound_of(group);
+  group.steps = report.steps;
+  group.moved_bytes = report.moved_bytes;
   return group;
 }
 
@@ -59,13 +60,17 @@ dataflow::Dataflow analyze_operators(const graph::Graph& graph) { return dataflo
 AnalyzedGroups analyze_groups(const std::vector<uint8_t>& artefact, const Explained& run,
                               const targets::Target& target) {
   const EntryReport report = explain_entry(artefact, run, target);
-  const dataflow::Dataflow groups = analyze_operators(read_graph(artefact, run.level, run.entry).graph);
+  const graph::Graph graph = read_graph(artefact, run.level, run.entry).graph;
+  const dataflow::Dataflow groups = analyze_operators(graph);
   AnalyzedGroups out;
   out.dram_per_ns = dram_bandwidth(target.info, run.threads);
+  int64_t behind = 0;  // operators of groups up to this one
   for (size_t g = 0; g < report.groups.size(); ++g) {
     const GroupReport& group = report.groups[g];
+    const int64_t first = behind;
+    behind += std::ssize(graph.nodes.at(g).body->nodes);
     if (group.plan.family == plan::kViewFamily) continue;
-    out.groups.push_back(analyzed(group, groups.operators.at(g)));
+    out.groups.push_back(analyzed(group, groups.operators.at(g), first));
     const TimeOrigin origin = origin_of(group);
     if (out.origin == TimeOrigin::kNone || (origin != TimeOrigin::kNone && origin < out.origin)) out.origin = origin;
   }

@@ -19,12 +19,15 @@ struct AnalyzedGroup {
   std::string name;
   dataflow::OperatorClass operator_class = dataflow::OperatorClass::kElementwise;
   int64_t operators = 0;
-  double flop = 0;          // of all classes, as dataflow/work.h counts
-  double us = 0;            // best_known_us()
-  int64_t bound_bytes = 0;  // Q
-  double mue = 0;           // GroupReport::dram_mue
-  double peak_share = 0;    // flop over what the threads do at best in the time, in percent
+  int64_t first_operator = 0;  // of artefact_operators(); the others follow it
+  double flop = 0;             // of all classes, as dataflow/work.h counts
+  double us = 0;               // best_known_us()
+  int64_t bound_bytes = 0;     // Q
+  double mue = 0;              // GroupReport::dram_mue
+  double peak_share = 0;       // flop over what the threads do at best in the time, in percent
   Bound bound = Bound::kUnknown;
+  int64_t steps = 0;        // kernels, in the order of execution behind those of the groups before
+  int64_t moved_bytes = 0;  // that they read and write, values between them too
 };
 
 /// Where the times of groups come from, the best of them.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <span>
 
 #include "artefact/artefact_graph.h"
 #include "dataflow/dataflow.h"
@@ -104,10 +105,28 @@ bool is_step_of(const std::string& group, const std::string& step) {
   return step == group || step.starts_with(group + " (");
 }
 
-double time_of(const std::string& group, const std::vector<StepTime>& steps) {
-  double microseconds = 0;
-  for (const StepTime& step : steps) microseconds += is_step_of(group, step.name) ? step.microseconds : 0;
-  return microseconds;
+// Steps in the order of their groups. How many of them, from the first on, are the next group's: none where the first
+// has the name of another. Neighbours may share a name: a kernel that is alone has that name as it is; of several the
+// last one computes the group, so that a name that is there again ends the group before with it, or begins the next.
+template <typename Step>
+size_t count_steps(const std::string& group, std::span<const Step> steps) {
+  const auto name = [](const Step& step) -> const std::string& { return step.name; };
+  for (size_t k = 0; k < steps.size() && is_step_of(group, steps[k].name); ++k) {
+    if (k > 0 && steps[k].name == group) return k;
+    const auto before = static_cast<size_t>(std::ranges::find(steps.first(k), steps[k].name, name) - steps.begin());
+    if (before < k) return before == 0 ? k : before + 1;
+    if (steps[k].name == group) return 1;
+    if (k + 1 == steps.size() || !is_step_of(group, steps[k + 1].name)) return k + 1;
+  }
+  return 0;
+}
+
+// Those steps, which are taken off `rest`.
+template <typename Step>
+std::span<const Step> take_steps(const std::string& group, std::span<const Step>& rest) {
+  const std::span<const Step> taken = rest.first(count_steps(group, rest));
+  rest = rest.subspan(taken.size());
+  return taken;
 }
 
 // Bytes a nanosecond of a whole device: of the nearest level that holds `bytes` and whose rate is known.
@@ -127,7 +146,7 @@ int64_t bytes_of(const format::Entry& entry, const std::set<int64_t>& buffers) {
   return bytes;
 }
 
-// What each step of a kernel reads and writes, by the name of the step; of groups that share a name all together.
+// What each step reads and writes.
 struct StepBytes {
   std::string name;
   int64_t bytes = 0;
@@ -221,12 +240,13 @@ double best_known_us(const GroupReport& report) {
 EntryReport explain_entry(const std::vector<uint8_t>& artefact, const Explained& run, const targets::Target& target) {
   const ArtefactGraph read = read_graph(artefact, run.level, run.entry);
   const format::Manifest manifest = format::Artefact::parse(artefact).manifest();
-  const std::vector<StepBytes> moved =
+  const std::vector<StepBytes> all_moved =
       bytes_of_steps(manifest.entries.at(manifest_entry(manifest, run.level, run.entry)));
+  std::span<const StepBytes> moved = all_moved;
+  std::span<const StepTime> timed = run.steps;
   const graph::OpTable all_operators = ops::all_ops();
   const Readings readings(read);
   EntryReport out;
-  size_t step = 0;  // steps stand in the order of their groups
   for (size_t g = 0; g < read.graph.nodes.size(); ++g) {
     const graph::Node& node = read.graph.nodes[g];
     GroupReport report;
@@ -240,18 +260,15 @@ EntryReport explain_entry(const std::vector<uint8_t>& artefact, const Explained&
       candidate.reason = graph::in_words_of_graph(candidate.reason, nodes);
       candidate.differs = graph::in_words_of_graph(candidate.differs, nodes);
     }
-    report.run_us = time_of(report.plan.name, run.steps);
     const int64_t untouched = untouched_bytes(read, node, all_operators);
     if (report.plan.family != plan::kViewFamily) {
       const std::map<graph::ValueId, Reading> read_by_it = readings.of(node);
       report.bound_bytes = bound_bytes(read, read_by_it, node, untouched);
       report.flop = driver::contraction_flop(driver::build_te({read.graph, node, all_operators, target}).program);
-      // Of neighbours that share a name the first takes the first step; others begin with their own name.
-      for (bool first = true; step < moved.size() && is_step_of(report.plan.name, moved[step].name); ++step) {
-        if (!first && moved[step].name == report.plan.name) break;
-        report.moved_bytes += moved[step].bytes;
-        first = false;
-      }
+      for (const StepTime& step : take_steps(report.plan.name, timed)) report.run_us += step.microseconds;
+      const std::span<const StepBytes> own = take_steps(report.plan.name, moved);
+      report.steps = std::ssize(own);
+      for (const StepBytes& step : own) report.moved_bytes += step.bytes;
       report.moved_bytes -= untouched;  // its step names the whole state
       for (const auto& [id, reading] : read_by_it) report.moved_bytes -= reading.whole - reading.touched;
     }

@@ -21,6 +21,7 @@ struct OperatorReport {
 
 struct GroupReport {
   plan::GroupPlan plan;     // family, schedule, predicted and measured time, the other candidates with their reasons
+  int64_t steps = 0;        // kernels that it has; a view has none
   double run_us = 0;        // of the profiled run; 0: there was none
   int64_t bound_bytes = 0;  // Q: every distinct input read once, every output written once
   int64_t moved_bytes =

@@ -104,7 +104,7 @@ constexpr Option<VerbOptions> kVerbs[] = {
         {.name = "loss",
          .choices = "cross_entropy|mse|bce|output",
          .example = "mse",
-         .verbs = "train",
+         .verbs = "train analyze",
          .group = "Training",
          .help = "What is made small. cross_entropy takes i64 class numbers as labels, mse numbers as the output has "
                  "them, bce (binary cross-entropy of logits) numbers from 0 to 1; output is the model's own output of "
@@ -114,13 +114,13 @@ constexpr Option<VerbOptions> kVerbs[] = {
          .min = 0,
          .max = 1,
          .example = "0.1",
-         .verbs = "train",
+         .verbs = "train analyze",
          .group = "Training",
          .help = "cross_entropy: share of a label that is spread over all classes"}),
     option<&VerbOptions::ignore_index>({.name = "ignore-index",
                                         .unset = "none",
                                         .example = "-100",
-                                        .verbs = "train",
+                                        .verbs = "train analyze",
                                         .group = "Training",
                                         .help = "cross_entropy: a label that does not count. The loss is the mean over "
                                                 "the others, and 0 where there are none"}),
@@ -128,7 +128,7 @@ constexpr Option<VerbOptions> kVerbs[] = {
         {.name = "optimizer",
          .choices = "sgd|adam|adamw|lamb",
          .example = "sgd",
-         .verbs = "train",
+         .verbs = "train analyze",
          .group = "Training",
          .help = "How parameters follow their gradients"}),
     option<&VerbOptions::training, &train::TrainOptions::optimizer, &train::Optimizer::momentum>(
@@ -136,7 +136,7 @@ constexpr Option<VerbOptions> kVerbs[] = {
          .min = 0,
          .max = kBelowOne,
          .example = "0.9",
-         .verbs = "train",
+         .verbs = "train analyze",
          .group = "Training",
          .help = "Share of the last change that sgd keeps"}),
     option<&VerbOptions::training, &train::TrainOptions::optimizer, &train::Optimizer::beta1>(
@@ -144,7 +144,7 @@ constexpr Option<VerbOptions> kVerbs[] = {
          .min = 0,
          .max = kBelowOne,
          .example = "0.8",
-         .verbs = "train",
+         .verbs = "train analyze",
          .group = "Training",
          .help = "Share of its mean of gradients that adam, adamw or lamb keeps in a step"}),
     option<&VerbOptions::training, &train::TrainOptions::optimizer, &train::Optimizer::beta2>(
@@ -152,21 +152,21 @@ constexpr Option<VerbOptions> kVerbs[] = {
          .min = 0,
          .max = kBelowOne,
          .example = "0.98",
-         .verbs = "train",
+         .verbs = "train analyze",
          .group = "Training",
          .help = "The same of its mean of squared gradients"}),
     option<&VerbOptions::training, &train::TrainOptions::optimizer, &train::Optimizer::epsilon>(
         {.name = "epsilon",
          .min = 1e-30,
          .example = "1e-6",
-         .verbs = "train",
+         .verbs = "train analyze",
          .group = "Training",
          .help = "What adam, adamw and lamb add to the root of that mean"}),
     option<&VerbOptions::training, &train::TrainOptions::optimizer, &train::Optimizer::weight_decay>(
         {.name = "weight-decay",
          .min = 0,
          .example = "0.01",
-         .verbs = "train",
+         .verbs = "train analyze",
          .group = "Training",
          .help = "Share of a parameter that is taken off it, times the learning rate; of sgd and adam part of the "
                  "gradient, of lamb part of the step"}),
@@ -174,7 +174,7 @@ constexpr Option<VerbOptions> kVerbs[] = {
         {.name = "no-decay",
          .unset = "none",
          .example = "*bias",
-         .verbs = "train",
+         .verbs = "train analyze",
          .group = "Training",
          .help = "Leave parameters of these names out of --weight-decay, with * for any characters"}),
     option<&VerbOptions::training, &train::TrainOptions::clip_norm>(
@@ -182,7 +182,7 @@ constexpr Option<VerbOptions> kVerbs[] = {
          .min = 0,
          .unset = "no limit",
          .example = "1.0",
-         .verbs = "train",
+         .verbs = "train analyze",
          .group = "Training",
          .help = "Make gradients smaller where the norm of all of them together is larger than this"}),
     option<&VerbOptions::memory_limit>(
@@ -199,14 +199,14 @@ constexpr Option<VerbOptions> kVerbs[] = {
         {.name = "train",
          .unset = "all parameters",
          .example = "layers.1.*",
-         .verbs = "train",
+         .verbs = "train analyze",
          .group = "Training",
          .help = "Train only parameters of these names, with * for any characters"}),
     option<&VerbOptions::training, &train::TrainOptions::runs_of_step>(
         {.name = "accumulate",
          .min = 1,
          .example = "4",
-         .verbs = "train",
+         .verbs = "train analyze",
          .group = "Training",
          .help = "Change parameters after this many runs, by the mean of their gradients"}),
     option<&VerbOptions::training, &train::TrainOptions::average>(
@@ -215,13 +215,13 @@ constexpr Option<VerbOptions> kVerbs[] = {
          .max = kBelowOne,
          .unset = "none",
          .example = "0.999",
-         .verbs = "train",
+         .verbs = "train analyze",
          .group = "Training",
          .help = "Keep an average of each parameter, which has this share of itself in the next step, and evaluate "
                  "with it"}),
     option<&VerbOptions::frozen_statistics>(
         {.name = "frozen-statistics",
-         .verbs = "train",
+         .verbs = "train analyze",
          .group = "Training",
          .help = "Batch norms keep the means and variances of the model instead of those of each batch"}),
     option<&VerbOptions::loss_scale, &train::LossScale::initial>(
@@ -229,7 +229,7 @@ constexpr Option<VerbOptions> kVerbs[] = {
          .min = 0x1p-24,
          .max = 0x1p24,
          .example = "1024",
-         .verbs = "train",
+         .verbs = "train analyze",
          .group = "Training",
          .help = "--dtype f16: first factor of the loss, so that small gradients are not 0. It halves where a gradient "
                  "is not finite"}),
@@ -237,11 +237,11 @@ constexpr Option<VerbOptions> kVerbs[] = {
         {.name = "loss-scale-steps",
          .min = 1,
          .example = "500",
-         .verbs = "train",
+         .verbs = "train analyze",
          .group = "Training",
          .help = "--dtype f16: after how many finite steps in a row the factor doubles"}),
     option<&VerbOptions::no_skip>({.name = "no-skip",
-                                   .verbs = "train",
+                                   .verbs = "train analyze",
                                    .group = "Training",
                                    .help = "Use a step whose gradients are not finite instead of leaving it out"}),
     option<&VerbOptions::trained_state>(
@@ -330,7 +330,8 @@ constexpr Option<VerbOptions> kVerbs[] = {
          .example = "eval",
          .verbs = "run bench verify explain analyze report",
          .group = "Input",
-         .help = "Which function of an artefact that has several, as \"tilewright train\" makes: step, grads or eval"}),
+         .help = "Which function of an artefact that has several, as \"tilewright train\" makes: step, grads or eval. "
+                 "analyze --no-run of an ONNX model: that of its training"}),
     option<&VerbOptions::outputs>({.name = "output",
                                    .unset = "none",
                                    .example = "y=@y.npy",

@@ -80,6 +80,12 @@ std::string first_given(const std::vector<Added>& added) {
   return "";
 }
 
+std::vector<Added> of_group(const std::vector<Added>& added, std::string_view group) {
+  std::vector<Added> found;
+  std::ranges::copy_if(added, std::back_inserter(found), [&](const Added& a) { return a.row->group == group; });
+  return found;
+}
+
 // Verbs that compile first have the options of compiling, which are described once, under `compile`.
 void describe_elsewhere(CLI::App& app, const std::vector<Added>& compiling) {
   for (const Added& a : compiling) a.option->group("");
@@ -126,6 +132,7 @@ CLI::App* add_verb(Application& application, const Verb& verb) {
       read_rows(own, options);
       read_rows(compiling, options.compile);
       options.compile_option = first_given(compiling);
+      options.training_option = first_given(of_group(own, "Training"));
       return run(application.global, options);
     };
   });

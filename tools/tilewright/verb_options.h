@@ -59,14 +59,15 @@ struct VerbOptions {
   std::string refitted;
   bool no_verify = false;
 
-  // train
+  // train, analyze
   std::string trained_output;
   train::TrainOptions training;  // as far as an option is a field of it
   train::LossScale loss_scale;   // of f16
   int64_t ignore_index = kNoLabel;
   bool no_skip = false;
   bool frozen_statistics = false;
-  int64_t memory_limit = 0;  // bytes; 0: none
+  int64_t memory_limit = 0;     // bytes; 0: none
+  std::string training_option;  // "--loss": one of group Training that was given
 
   // export-weights
   std::string trained_state;  // FILE.safetensors

@@ -66,9 +66,14 @@ class Finder {
     if (reason_.empty()) reason_ = why;
   }
 
-  // Without roundings to 16 bits, operands as variables.
+  static bool is_number(DataType type) { return type.is_half() || type == DataType::f32(); }
+
+  // Without roundings to 16 bits, operands as variables. What is declined keeps its type, so that it can be rewritten.
   Expr widened(const Expr& e) {
-    if (e.op() == Op::kLoad) return cast(DataType::f32(), operand(e));
+    if (e.op() == Op::kLoad) {
+      const Expr read = operand(e);
+      return is_number(e.type()) ? cast(DataType::f32(), read) : read;
+    }
     if (!e.type().is_half()) return Expr();
     if (e.op() == Op::kFloatImm) return float_imm(e->number);
     if (e.op() == Op::kCast) return cast(DataType::f32(), e.arg(0));
@@ -88,8 +93,7 @@ class Finder {
                            place.terms.size() == 1 && place.coef_of(var(column)) == 1;
     if (read->predicated || !(is_tensor || is_vector))
       decline(fmt::format("reads {} neither point by point nor by columns", tensor.name));
-    if (!type.is_half() && type != DataType::f32())
-      decline(fmt::format("reads {} of {}", tensor.name, tw::to_string(type)));
+    if (!is_number(type)) decline(fmt::format("reads {} of {}", tensor.name, tw::to_string(type)));
     if (std::ranges::find(operands_, tensor.name, &Operand::name) == operands_.end())
       operands_.push_back({tensor.name, type, is_tensor});
     return var(tensor.name, type);

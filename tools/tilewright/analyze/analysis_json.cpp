@@ -54,12 +54,15 @@ ordered_json to_json(const artefact::AnalyzedGroup& g) {
   return {{"name", g.name},
           {"class", dataflow::name_of(g.operator_class)},
           {"operators", g.operators},
+          {"first_operator", g.first_operator},
           {"flop", count(g.flop)},
           {"time_us", known(g.us)},
           {"bound_bytes", g.bound_bytes},
           {"mue_percent", known(g.mue)},
           {"peak_percent", known(g.peak_share)},
-          {"bound", bound}};
+          {"bound", bound},
+          {"steps", g.steps},
+          {"moved_bytes", g.moved_bytes}};
 }
 
 ordered_json classes_json(const Analysis& a) {

@@ -26,15 +26,6 @@ void check_words(const VerbOptions& options, const std::string& output) {
   keep_input(options.model, output);
 }
 
-std::vector<frontend::ImportResult> import_for_training(const std::string& model, driver::CompileOptions compile) {
-  for (frontend::ImportOptions& import : compile.imports) import.purpose = frontend::Purpose::kTraining;
-  return driver::import_file(model, compile);
-}
-
-bool leaves_out(const driver::CompileOptions& options, std::string_view pass) {
-  return options.all_optional_off || std::ranges::count(options.disabled_passes, pass) != 0;
-}
-
 // How many parameters there are, and how many elements they have.
 std::pair<int64_t, int64_t> parameters(const train::Training& training) {
   int64_t elements = 0;
@@ -89,8 +80,7 @@ int train_model(const GlobalOptions& global, const VerbOptions& options) {
   std::string output = options.trained_output;
   if (output.empty()) output = std::filesystem::path(options.model).filename().replace_extension(".train.tw").string();
   check_words(options, output);
-  train::TrainOptions chosen = train_options(options);
-  if (leaves_out(options.compile, "merge-products")) chosen.products = train::Products::kApart;
+  const train::TrainOptions chosen = train_options(options);
   Progress progress(global);
   const driver::CompileOptions compile = with_surroundings(options.compile, progress);
   const double start = now_seconds();

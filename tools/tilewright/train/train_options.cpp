@@ -1,5 +1,8 @@
 #include "tilewright/train/train_options.h"
 
+#include <algorithm>
+
+#include "driver/compile.h"
 #include "support/error.h"
 
 namespace tw::cli {
@@ -34,6 +37,10 @@ void check_places(const VerbOptions& options) {
   }
 }
 
+bool leaves_out(const driver::CompileOptions& options, std::string_view pass) {
+  return options.all_optional_off || std::ranges::count(options.disabled_passes, pass) != 0;
+}
+
 }  // namespace
 
 train::TrainOptions train_options(const VerbOptions& options) {
@@ -43,7 +50,13 @@ train::TrainOptions train_options(const VerbOptions& options) {
   if (options.compile.dtype == DataType::f16()) chosen.scale = options.loss_scale;
   if (options.no_skip) chosen.not_finite = train::NotFinite::kUsed;
   if (options.frozen_statistics) chosen.statistics = train::Statistics::kFrozen;
+  if (leaves_out(options.compile, "merge-products")) chosen.products = train::Products::kApart;
   return chosen;
+}
+
+std::vector<frontend::ImportResult> import_for_training(const std::string& model, driver::CompileOptions compile) {
+  for (frontend::ImportOptions& import : compile.imports) import.purpose = frontend::Purpose::kTraining;
+  return driver::import_file(model, compile);
 }
 
 std::string_view name_of(train::Loss loss) {

@@ -1,0 +1,1 @@
+"""Whole training steps, beside torch: what bench/train.py measures."""

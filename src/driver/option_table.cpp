@@ -128,6 +128,16 @@ constexpr Option<CompileOptions> kOptions[] = {
              "auto measures cuBLASLt and cuDNN kernels as candidates for a GPU if those libraries are installed "
              "($TILEWRIGHT_LIBRARY_PATH lists folders to search first); an artefact that uses one needs the library. "
              "none uses neither. CUTLASS templates are candidates in both cases: the artefact contains them"}),
+    option<&CompileOptions::layouts>(
+        {.name = "layouts",
+         .choices = "predicted|measured",
+         .example = "measured",
+         .verbs = kCompiling,
+         .group = "Measuring",
+         .key = OptionKey::kPart,
+         .help = "measured times each group with all orders of the dimensions of the values that it reads and writes, "
+                 "which takes minutes, and stores these values as is fastest for the whole model, with copies where "
+                 "they pay. predicted measures no layouts"}),
     {{.name = "plan",
       .kind = OptionKind::kFile,
       .unset = "none",

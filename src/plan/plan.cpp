@@ -46,7 +46,13 @@ void print_entry(std::string& out, const EntryPlan& entry) {
     out += fmt::format("value {}{}\n", quote_string(name), behind(layout));
   for (const auto& [read, layout] : entry.layouts.reads)
     out += fmt::format("read {} {}{}\n", quote_string(read.first), read.second, behind(layout));
+  for (const auto& [name, layout] : entry.between.values)
+    out += fmt::format("between {}{}\n", quote_string(name), behind(layout));
+  for (const auto& [read, layout] : entry.between.reads)
+    out += fmt::format("copied {} {}{}\n", quote_string(read.first), read.second, behind(layout));
   for (const GroupPlan& g : entry.groups) print_group(out, g);
+  for (const LayoutTimes& t : entry.layout_times)
+    out += fmt::format("layouts {} {} {} {}\n", quote_string(t.group), t.usual_us, t.chosen_us, fmt::join(t.us, " "));
   out += to_string(entry.reasons);
 }
 

@@ -51,6 +51,15 @@ struct PassVariant {
   friend bool operator==(const PassVariant&, const PassVariant&) = default;
 };
 
+/// What the layouts of the values between groups do to the time of one of them.
+struct LayoutTimes {
+  std::string group;
+  double usual_us = 0;     // as the layouts were before; 0: a copy that only the chosen ones need
+  double chosen_us = 0;    // 0: a view, which takes no time
+  std::vector<double> us;  // of all layouts that were measured, each with its best candidate
+  friend bool operator==(const LayoutTimes&, const LayoutTimes&) = default;
+};
+
 /// One combination of input shapes on one target.
 struct EntryPlan {
   std::string name;
@@ -59,6 +68,8 @@ struct EntryPlan {
   std::string target = {};               // "cpu:x86-64-v4"
   std::vector<PassVariant> passes = {};  // what was measured of them
   ValueLayouts layouts = {};             // of the graph's values
+  ValueLayouts between = {};             // of values between groups, where those were measured (pass reorder-values)
+  std::vector<LayoutTimes> layout_times = {};
   std::string machine = {};              // the machine parameters, a line of JSON (driver/machine/parameters_file.h)
   Reasons reasons = {};                  // of its groups and layouts; a replay makes them anew
   friend bool operator==(const EntryPlan&, const EntryPlan&) = default;

@@ -170,7 +170,7 @@ class EntryCompiler {
     Replay found{std::vector<const plan::GroupPlan*>(count), ""};
     if (replay_ != nullptr) {
       found = find_groups(*replay_, groups_, out_.plan.graph_hash);
-      for (const std::string& said : {found.missing, find_other_layouts(*replay_, out_.plan.layouts)})
+      for (const std::string& said : {found.missing, find_other_layouts(*replay_, out_.plan.layouts, groups_.graph)})
         if (!said.empty()) context_.warnings.push_back("--plan: " + said);
       plan_groups(found.plans);
     }
@@ -213,7 +213,8 @@ class EntryCompiler {
     const LayoutTask task{groups_, context_.ops, context_.target, states_};
     LayoutChoice choice = choose_layouts(task, context_.planner, [this] { decide_added(); });
     if (!choice.declined.empty())
-      context_.warnings.push_back(fmt::format("layouts of '{}' stay as predicted: {}", out_.plan.name, choice.declined));
+      context_.warnings.push_back(
+          fmt::format("layouts of '{}' stay as predicted: {}", out_.plan.name, choice.declined));
     out_.plan.between = std::move(choice.between);
     out_.plan.layout_times = std::move(choice.times);
     if (out_.plan.between == ValueLayouts()) return;

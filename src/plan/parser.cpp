@@ -138,8 +138,7 @@ class Parser {
   void take_read(ValueLayouts& layouts) {
     const std::string reader = take_name();
     const auto input = take_number<int64_t>();
-    if (!layouts.reads.try_emplace({reader, input}, parse_layout(take_rest())).second)
-      fail("this read is there twice");
+    if (!layouts.reads.try_emplace({reader, input}, parse_layout(take_rest())).second) fail("this read is there twice");
   }
 
   void take_layout_times() {

@@ -1,5 +1,6 @@
 #include "plan/plan.h"
 
+#include <algorithm>
 #include <sstream>
 
 #include "plan/text.h"
@@ -85,6 +86,19 @@ std::string Plan::targets() const {
     last = &entry.target;
   }
   return out;
+}
+
+LayoutTotals totals_of(const std::vector<LayoutTimes>& times) {
+  LayoutTotals all;
+  for (const LayoutTimes& t : times) {
+    all.usual_us += t.usual_us;
+    all.chosen_us += t.chosen_us;
+    if (t.us.empty()) continue;
+    all.best_us += *std::ranges::min_element(t.us);
+    all.layouts += std::ssize(t.us);
+    ++all.groups;
+  }
+  return all;
 }
 
 std::string to_string(const Plan& plan) {

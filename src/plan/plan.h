@@ -60,6 +60,14 @@ struct LayoutTimes {
   friend bool operator==(const LayoutTimes&, const LayoutTimes&) = default;
 };
 
+/// Of all groups together.
+struct LayoutTotals {
+  double usual_us = 0, chosen_us = 0;  // the chosen ones with their copies
+  double best_us = 0;                  // each group in the layouts that it likes best: no choice is faster
+  int64_t groups = 0, layouts = 0;     // that were measured
+};
+LayoutTotals totals_of(const std::vector<LayoutTimes>& times);
+
 /// One combination of input shapes on one target.
 struct EntryPlan {
   std::string name;
@@ -70,8 +78,8 @@ struct EntryPlan {
   ValueLayouts layouts = {};             // of the graph's values
   ValueLayouts between = {};             // of values between groups, where those were measured (pass reorder-values)
   std::vector<LayoutTimes> layout_times = {};
-  std::string machine = {};              // the machine parameters, a line of JSON (driver/machine/parameters_file.h)
-  Reasons reasons = {};                  // of its groups and layouts; a replay makes them anew
+  std::string machine = {};  // the machine parameters, a line of JSON (driver/machine/parameters_file.h)
+  Reasons reasons = {};      // of its groups and layouts; a replay makes them anew
   friend bool operator==(const EntryPlan&, const EntryPlan&) = default;
 };
 

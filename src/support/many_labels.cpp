@@ -149,7 +149,8 @@ int ManyLabels::add(int labels) {
 void ManyLabels::add_cost(std::vector<int> variables, std::vector<double> costs) {
   int64_t entries = 1;
   for (const int v : variables) entries *= labels(v);
-  TW_CHECK(std::set(variables.begin(), variables.end()).size() == variables.size(), "labels: a variable is there twice");
+  TW_CHECK(std::set(variables.begin(), variables.end()).size() == variables.size(),
+           "labels: a variable is there twice");
   TW_CHECK(entries == std::ssize(costs), "labels: {} costs of {} labellings", costs.size(), entries);
   costs_.push_back({std::move(variables), std::move(costs)});
 }

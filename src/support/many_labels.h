@@ -18,8 +18,9 @@ class ManyLabels {
  public:
   /// Of labels that must not occur together.
   static constexpr double kNever = std::numeric_limits<double>::infinity();
-  /// Of a table, for the variables of one elimination: the most that is tried.
-  static constexpr int64_t kMostEntries = int64_t{1} << 24;
+  /// Labels of the variables of one elimination together: the most that are walked through, in a few seconds. What is
+  /// kept of them is as many times less as the variable that goes has labels.
+  static constexpr int64_t kMostEntries = int64_t{1} << 27;
 
   struct Solution {
     std::vector<int> labels;  // by variable

@@ -49,6 +49,15 @@ TEST(Plan, TextHoldsAllOfIt) {
   EXPECT_EQ(parse_plan(to_string(Plan())), Plan());
 }
 
+TEST(Plan, LayoutsOfAllGroupsTogether) {
+  const LayoutTotals all = totals_of({{"a", 5, 6, {5, 6, 4}}, {"view", 0, 2, {0, 2, 3}}, {"copy", 0, 1, {}}});
+  EXPECT_EQ(all.usual_us, 5);
+  EXPECT_EQ(all.chosen_us, 9);
+  EXPECT_EQ(all.best_us, 4);
+  EXPECT_EQ(all.groups, 2);
+  EXPECT_EQ(all.layouts, 6);
+}
+
 // The message about `text` behind the first lines of a plan.
 std::string refusal(const std::string& text) {
   try {

@@ -12,9 +12,10 @@ namespace {
 
 using graph::ValueId;
 
-constexpr double kNoise = 0.02;                    // times of the same code differ by it
-constexpr int kRounds = 16;                        // of choices whose copies are measured then
-constexpr int64_t kMostTogether = int64_t{1} << 14;  // costs of one value with all of its reads
+constexpr double kNoise = 0.02;           // times of the same code differ by it
+constexpr int kRounds = 16;               // of choices whose copies are measured then
+constexpr double kMostTogether = 256;     // labels of a value and all of its reads: with more a copy is of one reader
+constexpr double kMostOfGroup = 1 << 24;  // labels of the values of a group together
 
 /// A value with its reads: each a variable of the problem.
 struct ValueNodes {
@@ -104,7 +105,7 @@ class LayoutChooser {
     const ValueNodes& nodes = values_.at(id);
     double together = static_cast<double>(count(id));
     for (size_t r = 0; r < nodes.reads.size(); ++r) together *= static_cast<double>(count(id));
-    if (together <= static_cast<double>(kMostTogether)) return add_reads(problem, id, nodes.reads);
+    if (together <= kMostTogether) return add_reads(problem, id, nodes.reads);
     for (const auto& read : nodes.reads) add_reads(problem, id, {read});  // a copy for each of them
   }
 
@@ -133,7 +134,7 @@ class LayoutChooser {
     for (const GroupLayouts& group : bench_.groups()) {
       double entries = 1;
       for (const ValueId id : group.ports) entries *= static_cast<double>(count(id));
-      if (entries > static_cast<double>(ManyLabels::kMostEntries))
+      if (entries > kMostOfGroup)
         return declined("{} has {:.3g} layouts of its values together", graph().nodes[group.group].name, entries);
       const auto place_of = [&](const std::vector<int>& of) {
         size_t place = 0;
@@ -178,8 +179,7 @@ class LayoutChooser {
   }
 
   const Configuration* find(const GroupLayouts& group, const std::vector<int>& labels) const {
-    const std::vector<int> own =
-        mapped(nodes_of(group), [&](int node) { return labels[static_cast<size_t>(node)]; });
+    const std::vector<int> own = mapped(nodes_of(group), [&](int node) { return labels[static_cast<size_t>(node)]; });
     const auto found = std::ranges::find(group.configurations, own, &Configuration::labels);
     return found == group.configurations.end() ? nullptr : &*found;
   }

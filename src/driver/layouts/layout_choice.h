@@ -14,8 +14,9 @@ struct LayoutChoice {
 };
 
 /// Measures all groups with all layouts and chooses: a node for each value and each read of it, the costs of a group
-/// over its nodes, a copy where a read differs from its value, once for all readers that want the same; the least of
-/// all by elimination (support/many_labels.h). A copy is measured where a choice would take it: one that is not
+/// over its nodes, a copy where a read differs from its value; the least of all by elimination (support/many_labels.h).
+/// Readers that want the same share a copy; of values of many layouts each pays for it in the choice, so that it may
+/// miss one that pays for several only. A copy is measured where a choice would take it: one that is not
 /// counts as fast as the bytes copied in their order, so that no faster choice is missed.
 /// `decide` has the planner decide what was added to it.
 LayoutChoice choose_layouts(const LayoutTask& task, Planner& planner, const std::function<void()>& decide);

@@ -56,7 +56,8 @@ class ValueReorderer {
     copy->second = graph_.add_value(name + "_stored", type);
     graph_.values[copy->second].layout = layout;
     graph_.nodes.push_back(copy_between(graph_, id, copy->second));
-    say(graph_.value(copy->second).name, because("measured", "a copy of {}: with its readers faster than without", name));
+    say(graph_.value(copy->second).name,
+        because("measured", "a copy of {}: with its readers faster than without", name));
     return copy->second;
   }
 

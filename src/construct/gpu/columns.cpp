@@ -45,7 +45,8 @@ struct Columns {
   const te::Axis& column() const { return compute().axes.back(); }
   bool has_rows() const { return compute().axes.size() > 1; }
   const te::Axis& row() const { return compute().axes[compute().axes.size() - 2]; }
-  int64_t vectors() const { return num_elements(compute().outputs[0].shape) / lanes; }
+  int64_t elements() const { return num_elements(compute().outputs[0].shape); }
+  int64_t vectors() const { return elements() / lanes; }
 };
 
 // The only reduction of a program, which keeps its last axis.
@@ -86,19 +87,23 @@ bool reads_along_columns(const te::Compute& sum) {
   return along;
 }
 
-// Lanes of a vector: whole accesses of the narrowest type that the sum reads or the output has; fewer where that leaves
-// SMs without threads.
-int64_t lanes_of(const Columns& plan, const TargetInfo& target) {
+// Lanes of a vector: whole accesses of the narrowest type that the sum reads or the output has.
+int64_t widest_lanes(const Columns& plan, const TargetInfo& target) {
   const te::Compute& sum = plan.compute();
   int64_t bytes = plan.program.tensor(plan.output).type.bytes();
   for (const te::Tensor& t : plan.program.find_compute(plan.output)->outputs)
     bytes = std::min<int64_t>(bytes, t.type.bytes());
   te::visit_reads(sum, [&](const Expr& read) { bytes = std::min<int64_t>(bytes, read.type().bytes()); });
   int64_t lanes = std::min(kMaxLanes, target.vector_bytes / bytes);
-  const int64_t elements = num_elements(sum.outputs[0].shape),
-                enough = std::max(1, target.compute_units) * kWarpThreads;
   while (lanes > 1 && plan.column().extent % lanes != 0) lanes /= 2;
-  while (lanes > 2 && elements / lanes < enough) lanes /= 2;
+  return lanes;
+}
+
+// Fewer of them where that leaves SMs without threads.
+int64_t lanes_of(const Columns& plan, const TargetInfo& target) {
+  const int64_t enough = std::max(1, target.compute_units) * kWarpThreads;
+  int64_t lanes = widest_lanes(plan, target);
+  while (lanes > 2 && plan.elements() / lanes < enough) lanes /= 2;
   return lanes;
 }
 
@@ -269,16 +274,23 @@ void add_strips(const Columns& plan, const Construction& base, const TargetInfo&
   }
 }
 
-// Numbers of parts of the outermost reduction that give all SMs threads; none where there are enough, or terms few.
+// Numbers of parts of the outermost reduction that give all SMs threads, each of whole accesses; none where there are
+// enough, or terms few.
 std::vector<int64_t> parts_of(const Columns& plan, const TargetInfo& target) {
   const te::Compute& sum = plan.compute();
   if (!plan.pixels.empty() || te::num_points(sum.reduce_axes) < kLongReduction) return {};
-  const int64_t rows = sum.reduce_axes.front().extent, threads = std::max(1, target.compute_units) * kPartThreads;
-  const int64_t wanted = std::min({threads / std::max<int64_t>(1, plan.vectors()), rows / kMinTerms, kMaxParts});
-  if (wanted < 2) return {};
-  const int64_t even = part_counts(rows, wanted, 1).front();
-  // Parts of unequal length compare each row with their last one.
-  return {even * 2 >= wanted && even <= 2 * wanted ? even : wanted};
+  const int64_t rows = sum.reduce_axes.front().extent, vectors = plan.elements() / widest_lanes(plan, target);
+  const int64_t threads = std::max(1, target.compute_units) * kPartThreads;
+  std::vector<int64_t> counts;
+  for (const int64_t max : {kMaxParts, kMaxParts / 4}) {  // fewer: the second kernel has less to do
+    const int64_t wanted = std::min({threads / std::max<int64_t>(1, vectors), rows / kMinTerms, max});
+    if (wanted < 2) continue;
+    const int64_t even = part_counts(rows, wanted, 1).front();
+    // Parts of unequal length compare each row with their last one.
+    const int64_t count = even * 2 >= wanted && even <= 2 * wanted ? even : wanted;
+    if (counts.empty() || counts.back() != count) counts.push_back(count);
+  }
+  return counts;
 }
 
 // The outermost reduction in `parts`, with the kernel that combines them.

@@ -72,32 +72,36 @@ class LayoutChooser {
     return nodes;
   }
 
+  // With what a step of the runtime costs beside its kernel, on CPUs: a view that becomes a kernel is one more.
+  double cost_of(const Configuration& c) const { return c.us + (c.text.empty() ? 0 : step_us()); }
+  double step_us() const { return task_.target.info.barrier_ns * 1e-3; }
+
   // A group that was not measured as it is takes the same time always, and stays as it is.
-  static std::vector<double> costs_of(const GroupLayouts& group, int64_t entries, const auto& place_of) {
+  std::vector<double> costs_of(const GroupLayouts& group, int64_t entries, const auto& place_of) const {
     std::vector<double> costs(static_cast<size_t>(entries), ManyLabels::kNever);
     const bool is_known = group.configurations.front().is_known;
     if (!is_known) costs[0] = 0;
     for (const Configuration& c : group.configurations) {
-      if (is_known && c.is_known) costs[place_of(c.labels)] = c.us;
+      if (is_known && c.is_known) costs[place_of(c.labels)] = cost_of(c);
     }
     return costs;
   }
 
-  double copy_us(const Copy& copy) const {
+  double copy_cost(const Copy& copy) const {
     if (copy.from == copy.to) return 0;
     const double measured = bench_.copy_us(copy.value, copy.from, copy.to);
-    if (measured > 0) return measured;
+    if (measured > 0) return measured + step_us();
     const double least = bench_.copy_us(copy.value, 0, 0);
-    return asked_.contains(copy) || is_last_ || least == 0 ? ManyLabels::kNever : least;
+    return asked_.contains(copy) || is_last_ || least == 0 ? ManyLabels::kNever : least + step_us();
   }
 
   // The copies that readers with these labels need of a value.
-  double copies_us(ValueId id, size_t from, std::vector<size_t> reads) const {
+  double copies_cost(ValueId id, size_t from, std::vector<size_t> reads) const {
     std::ranges::sort(reads);
     const auto repeated = std::ranges::unique(reads);
     reads.erase(repeated.begin(), repeated.end());
     double sum = 0;
-    for (const size_t to : reads) sum += copy_us({id, from, to});
+    for (const size_t to : reads) sum += copy_cost({id, from, to});
     return sum;
   }
 
@@ -115,7 +119,7 @@ class LayoutChooser {
     std::vector<double> costs;
     std::vector<size_t> labels(variables.size());
     for (bool more = true; more;) {
-      costs.push_back(copies_us(id, labels.front(), {labels.begin() + 1, labels.end()}));
+      costs.push_back(copies_cost(id, labels.front(), {labels.begin() + 1, labels.end()}));
       more = false;
       for (size_t i = labels.size(); i-- > 0 && !more; labels[i] = more ? labels[i] : 0) more = ++labels[i] < count(id);
     }
@@ -187,9 +191,9 @@ class LayoutChooser {
   double cost_of(const std::vector<int>& labels) const {
     double sum = 0;
     for (const GroupLayouts& group : bench_.groups()) {
-      if (const Configuration* c = find(group, labels)) sum += c->us;
+      if (const Configuration* c = find(group, labels)) sum += cost_of(*c);
     }
-    for (const Copy& copy : copies_in(labels)) sum += copy_us(copy);
+    for (const Copy& copy : copies_in(labels)) sum += copy_cost(copy);
     return sum;
   }
 
@@ -206,7 +210,8 @@ class LayoutChooser {
     }
     for (const GroupLayouts& group : bench_.groups()) note_times(group, labels, choice);
     for (const Copy& copy : copies_in(labels))
-      choice.times.push_back({graph().value(copy.value).name + "_stored", 0, copy_us(copy), {}});
+      choice.times.push_back(
+          {graph().value(copy.value).name + "_stored", 0, bench_.copy_us(copy.value, copy.from, copy.to), {}});
   }
 
   void note_read(ValueId id, const graph::Node& reader, const Layout& layout, LayoutChoice& choice) const {

@@ -5,6 +5,7 @@
 #include "driver/entry_groups.h"
 #include "driver/entry_passes.h"
 #include "driver/entry_reasons.h"
+#include "driver/layouts/layout_choice.h"
 #include "driver/replay.h"
 #include "driver/states.h"
 #include "driver/tune/task_measurer.h"
@@ -27,11 +28,14 @@ class EntryCompiler {
     if (replay != nullptr) {
       follow(replay->passes);
       layouts_ = replay->layouts;
+      out_.plan.between = replay->between;
+      out_.plan.layout_times = replay->layout_times;
     }
     for (const auto& [state, layout] : context_.states) layouts_.values[state] = layout;
     transform(source);
     if (stopped_) return std::nullopt;
     if (replay == nullptr) decide(source);
+    if (replay == nullptr && options().layouts == LayoutUse::kMeasured) decide_layouts(source);
     build_groups();
     keep_state_layouts();
     say_of_kernels(groups_.graph, out_.groups, out_.plan.reasons);
@@ -69,6 +73,7 @@ class EntryCompiler {
         driver::transform_context(context_.ops, context_.target.info, options(), out_.plan.passes);
     context.states = states_;
     context.layouts = &layouts_;
+    context.between = &out_.plan.between;
     return context;
   }
 
@@ -165,7 +170,7 @@ class EntryCompiler {
     Replay found{std::vector<const plan::GroupPlan*>(count), ""};
     if (replay_ != nullptr) {
       found = find_groups(*replay_, groups_, out_.plan.graph_hash);
-      for (const std::string& said : {found.missing, find_other_layouts(*replay_, out_.plan.layouts)})
+      for (const std::string& said : {found.missing, find_other_layouts(*replay_, out_.plan.layouts, groups_.graph)})
         if (!said.empty()) context_.warnings.push_back("--plan: " + said);
       plan_groups(found.plans);
     }
@@ -202,6 +207,21 @@ class EntryCompiler {
     plan_groups();
   }
 
+  // Measures the groups in all layouts of the values between them, and stores these as is best for all together.
+  void decide_layouts(const graph::Graph& source) {
+    if (!context_.planner.measures()) return;
+    const LayoutTask task{groups_, context_.ops, context_.target, states_};
+    LayoutChoice choice = choose_layouts(task, context_.planner, [this] { decide_added(); });
+    if (!choice.declined.empty())
+      context_.warnings.push_back(
+          fmt::format("layouts of '{}' stay as predicted: {}", out_.plan.name, choice.declined));
+    out_.plan.between = std::move(choice.between);
+    out_.plan.layout_times = std::move(choice.times);
+    if (out_.plan.between == ValueLayouts()) return;
+    transform(source);
+    plan_groups();
+  }
+
   // `other` is what another variant of the pass makes.
   void compare(const Change& change, std::string_view variant, const graph::Graph& other,
                std::vector<VariantComparison>& comparisons) {
@@ -221,6 +241,10 @@ class EntryCompiler {
       if (groups_.is_view(i) || is_known) continue;
       context_.planner.add(groups_.graph.nodes[i].name, groups_.te[groups_.first[i]], groups_.text(i));
     }
+    decide_added();
+  }
+
+  void decide_added() {
     const GroupOptions group = group_options(0);
     double kept = 0;
     for (const graph::Value& v : groups_.graph.values) kept += v.is_kept() ? static_cast<double>(v.type.bytes()) : 0;

@@ -137,6 +137,16 @@ constexpr Option<CompileOptions> kOptions[] = {
          .key = OptionKey::kPart,
          .help = "auto lets steps on a GPU that need nothing of each other run side by side, as branches of the CUDA "
                  "graph, and takes some more memory for that. none runs one after the other. CPUs always do"}),
+    option<&CompileOptions::layouts>(
+        {.name = "layouts",
+         .choices = "predicted|measured",
+         .example = "measured",
+         .verbs = kCompiling,
+         .group = "Measuring",
+         .key = OptionKey::kPart,
+         .help = "measured times each group with all orders of the dimensions of the values that it reads and writes, "
+                 "which takes minutes, and stores these values as is fastest for the whole model, with copies where "
+                 "they pay. predicted measures no layouts"}),
     {{.name = "plan",
       .kind = OptionKind::kFile,
       .unset = "none",

@@ -21,6 +21,8 @@ void settle(CompileOptions& options) {
   TunerOptions& tuning = options.tuning;
   if (options.no_measure && (tuning.explore.count > 0 || tuning.measure_all))
     throw UsageError("--explore and --measure-all measure: they do not go with --no-measure");
+  if (options.no_measure && options.layouts == LayoutUse::kMeasured)
+    throw UsageError("--layouts measured does not go with --no-measure");
   if (options.no_measure) {
     tuning.worker.clear();
     tuning.database.clear();

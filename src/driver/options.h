@@ -24,6 +24,9 @@ enum class Branches : uint8_t { kNone, kAuto };
 /// Whether kernels of libraries are autotune candidates where candidates are measured.
 enum class LibraryUse : uint8_t { kNone, kAuto };
 
+/// How values between groups are stored: as costs predict, or as all layouts of all groups were measured.
+enum class LayoutUse : uint8_t { kPredicted, kMeasured };
+
 /// An input and an output of the model that the artefact keeps from one run to the next instead.
 struct StatePair {
   /// A tensor that callers see in the state: the elements behind those of the parts before it. `order` has its dims
@@ -60,6 +63,7 @@ struct CompileOptions : ModelOptions {
   machine::MachineOptions machine_model;  // the machine parameters of the target "cpu"
   LibraryUse libraries = LibraryUse::kAuto;
   Branches branches = Branches::kNone;
+  LayoutUse layouts = LayoutUse::kPredicted;
   std::string plan_text;       // replay this plan instead of constructing one
   std::string dump_directory;  // IR after every pass, as NNN_phase_pass.txt
   std::string stop_after;      // pass name; no artefact is made

@@ -49,8 +49,12 @@ std::string describe(const std::string& entry, size_t groups, const std::vector<
 
 std::string content_of(const std::string& text) { return content_hash(text).substr(0, kHashDigits); }
 
-std::string find_other_layouts(const plan::EntryPlan& plan, const ValueLayouts& chosen) {
+std::string find_other_layouts(const plan::EntryPlan& plan, const ValueLayouts& chosen, const graph::Graph& groups) {
   std::vector<std::string> names;
+  for (const auto& [name, layout] : plan.between.values) {
+    const graph::ValueId id = groups.find_value(name);
+    if (id == graph::kAbsent || groups.value(id).layout != layout) names.push_back(name);
+  }
   for (const auto& [name, layout] : plan.layouts.values) {
     const auto found = chosen.values.find(name);
     if (found != chosen.values.end() && found->second != layout) names.push_back(name);

@@ -19,8 +19,9 @@ struct Replay {
   std::string missing;
 };
 
-/// The values whose layouts in the plan were not those that `chosen` has, a sentence; empty: there are none.
-std::string find_other_layouts(const plan::EntryPlan& plan, const ValueLayouts& chosen);
+/// The values whose layouts in the plan were not those that `chosen` has, or that those between `groups` have, a
+/// sentence; empty: there are none.
+std::string find_other_layouts(const plan::EntryPlan& plan, const ValueLayouts& chosen, const graph::Graph& groups);
 
 /// `plan` on the groups of a model whose graph has the hash `graph_hash`. UsageError where it was made for another
 /// model, less than half of which it knows, or where it knows none of the groups; one without groups says how values

@@ -98,8 +98,11 @@ class Parser {
     if (accept("entry")) return open_entry();
     if (accept("graph")) return void(entry().graph_hash = take_rest());
     if (accept("pass")) return take_pass();
-    if (accept("value")) return take_value();
-    if (accept("read")) return take_read();
+    if (accept("value")) return take_value(entry().layouts);
+    if (accept("read")) return take_read(entry().layouts);
+    if (accept("between")) return take_value(entry().between);
+    if (accept("copied")) return take_read(entry().between);
+    if (accept("layouts")) return take_layout_times();
     if (accept("group")) return take_group();
     if (!plan_.entries.empty() && plan::take_line(line_, entry().reasons)) return;
     fail("unknown line");
@@ -127,16 +130,23 @@ class Parser {
     entry().passes.push_back(std::move(variant));
   }
 
-  void take_value() {
+  void take_value(ValueLayouts& layouts) {
     const std::string name = take_name();
-    if (!entry().layouts.values.try_emplace(name, parse_layout(take_rest())).second) fail("this value is there twice");
+    if (!layouts.values.try_emplace(name, parse_layout(take_rest())).second) fail("this value is there twice");
   }
 
-  void take_read() {
+  void take_read(ValueLayouts& layouts) {
     const std::string reader = take_name();
     const auto input = take_number<int64_t>();
-    if (!entry().layouts.reads.try_emplace({reader, input}, parse_layout(take_rest())).second)
-      fail("this read is there twice");
+    if (!layouts.reads.try_emplace({reader, input}, parse_layout(take_rest())).second) fail("this read is there twice");
+  }
+
+  void take_layout_times() {
+    LayoutTimes times{take_name()};
+    times.usual_us = take_number<double>();
+    times.chosen_us = take_number<double>();
+    while (!rest_.empty()) times.us.push_back(take_number<double>());
+    entry().layout_times.push_back(std::move(times));
   }
 
   void take_group() {

@@ -1,5 +1,6 @@
 #include "plan/plan.h"
 
+#include <algorithm>
 #include <sstream>
 
 #include "plan/text.h"
@@ -46,7 +47,13 @@ void print_entry(std::string& out, const EntryPlan& entry) {
     out += fmt::format("value {}{}\n", quote_string(name), behind(layout));
   for (const auto& [read, layout] : entry.layouts.reads)
     out += fmt::format("read {} {}{}\n", quote_string(read.first), read.second, behind(layout));
+  for (const auto& [name, layout] : entry.between.values)
+    out += fmt::format("between {}{}\n", quote_string(name), behind(layout));
+  for (const auto& [read, layout] : entry.between.reads)
+    out += fmt::format("copied {} {}{}\n", quote_string(read.first), read.second, behind(layout));
   for (const GroupPlan& g : entry.groups) print_group(out, g);
+  for (const LayoutTimes& t : entry.layout_times)
+    out += fmt::format("layouts {} {} {} {}\n", quote_string(t.group), t.usual_us, t.chosen_us, fmt::join(t.us, " "));
   out += to_string(entry.reasons);
 }
 
@@ -79,6 +86,19 @@ std::string Plan::targets() const {
     last = &entry.target;
   }
   return out;
+}
+
+LayoutTotals totals_of(const std::vector<LayoutTimes>& times) {
+  LayoutTotals all;
+  for (const LayoutTimes& t : times) {
+    all.usual_us += t.usual_us;
+    all.chosen_us += t.chosen_us;
+    if (t.us.empty()) continue;
+    all.best_us += *std::ranges::min_element(t.us);
+    all.layouts += std::ssize(t.us);
+    ++all.groups;
+  }
+  return all;
 }
 
 std::string to_string(const Plan& plan) {

@@ -51,6 +51,23 @@ struct PassVariant {
   friend bool operator==(const PassVariant&, const PassVariant&) = default;
 };
 
+/// What the layouts of the values between groups do to the time of one of them.
+struct LayoutTimes {
+  std::string group;
+  double usual_us = 0;     // as the layouts were before; 0: a copy that only the chosen ones need
+  double chosen_us = 0;    // 0: a view, which takes no time
+  std::vector<double> us;  // of all layouts that were measured, each with its best candidate
+  friend bool operator==(const LayoutTimes&, const LayoutTimes&) = default;
+};
+
+/// Of all groups together.
+struct LayoutTotals {
+  double usual_us = 0, chosen_us = 0;  // the chosen ones with their copies
+  double best_us = 0;                  // each group in the layouts that it likes best: no choice is faster
+  int64_t groups = 0, layouts = 0;     // that were measured
+};
+LayoutTotals totals_of(const std::vector<LayoutTimes>& times);
+
 /// One combination of input shapes on one target.
 struct EntryPlan {
   std::string name;
@@ -59,8 +76,10 @@ struct EntryPlan {
   std::string target = {};               // "cpu:x86-64-v4"
   std::vector<PassVariant> passes = {};  // what was measured of them
   ValueLayouts layouts = {};             // of the graph's values
-  std::string machine = {};              // the machine parameters, a line of JSON (driver/machine/parameters_file.h)
-  Reasons reasons = {};                  // of its groups and layouts; a replay makes them anew
+  ValueLayouts between = {};             // of values between groups, where those were measured (pass reorder-values)
+  std::vector<LayoutTimes> layout_times = {};
+  std::string machine = {};  // the machine parameters, a line of JSON (driver/machine/parameters_file.h)
+  Reasons reasons = {};      // of its groups and layouts; a replay makes them anew
   friend bool operator==(const EntryPlan&, const EntryPlan&) = default;
 };
 

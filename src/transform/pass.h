@@ -27,6 +27,7 @@ struct TransformContext {
   std::map<std::string, std::string, std::less<>> variants = {};  // autotuned pass -> chosen variant
   std::string_view variant = {};                                  // of the pass that runs; empty: its usual one
   const ValueLayouts* layouts = nullptr;  // of a plan that is replayed: they hold for the values that it names
+  const ValueLayouts* between = nullptr;  // of values between groups: measured, or of a plan
   ValueLayouts* chosen = nullptr;         // where passes note the layouts that they give
   ReasonLog* log = nullptr;               // where passes say why; null: nobody asks
   std::vector<StateNames> states = {};

@@ -116,6 +116,9 @@ graph::Graph fuse_outputs(const graph::Graph& graph, const TransformContext& con
 /// Groups that read a state come before the one that changes it, in its place, if only by a copy of its next value.
 graph::Graph keep_states(const graph::Graph& graph, const TransformContext& context);
 
+/// Values between groups are stored as `between` of the context says, with copies for the reads that it names.
+graph::Graph reorder_values(const graph::Graph& graph, const TransformContext& context);
+
 /// Every node that is no group yet becomes a group of one; every output of the graph is computed by a group.
 graph::Graph partition(const graph::Graph& graph, const TransformContext& context);
 

@@ -47,6 +47,7 @@ const GraphPass kPasses[] = {
      kLeftOut},
     {"partition", partition, "every node is a group and every output is computed by one", false},
     {"keep-states", keep_states, "groups that read a state come before the one that changes it", false},
+    {"reorder-values", reorder_values, "values between groups are stored as they were measured to be best", true},
 };
 
 const GraphPass& first_of_groups() { return *std::ranges::find(kPasses, "fuse", &GraphPass::name); }

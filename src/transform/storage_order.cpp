@@ -1,6 +1,7 @@
 #include "transform/storage_order.h"
 
 #include <algorithm>
+#include <map>
 #include <numeric>
 
 #include "support/error.h"
@@ -67,15 +68,52 @@ const Layout* find_layout(const ValueLayouts* known, const graph::Value& value) 
 
 namespace {
 
-// Reshape between storages: the bytes stay when both are row-major, or when both keep dims 0 and 1 and store dim 1
-// last.
+// Which part of a reshape each dim of more than one element belongs to: the fewest dims next to each other that hold
+// as many elements in both shapes.
+struct ReshapeParts {
+  std::vector<int> of_in, of_out;  // by dim; -1: of one element
+};
+ReshapeParts parts_of(const Shape& in, const Shape& out) {
+  ReshapeParts parts{std::vector<int>(in.size(), -1), std::vector<int>(out.size(), -1)};
+  int64_t a = 1, b = 1;  // elements of the part so far
+  int part = 0;
+  for (size_t i = 0, o = 0; i < in.size() || o < out.size();) {
+    const bool is_of_in = o == out.size() || (i < in.size() && a <= b);
+    int64_t& elements = is_of_in ? a : b;
+    const int64_t extent = is_of_in ? in[i] : out[o];
+    int& mine = is_of_in ? parts.of_in[i++] : parts.of_out[o++];
+    if (extent == 1) continue;
+    if (a == b) part += a == 1 ? 0 : 1, a = b = 1;
+    elements *= extent;
+    mine = part;
+  }
+  return parts;
+}
+
+// The parts in the order in which a layout stores them; nothing where a part's dims are not next to each other, in
+// their own order.
+std::optional<std::vector<int>> stored_parts(const graph::Value& value, const std::vector<int>& part_of) {
+  const auto order = storage_order(value.layout, part_of.size());
+  if (!order) return std::nullopt;
+  std::vector<int> stored;
+  std::map<int, int64_t> last;  // dim of each part
+  for (const int64_t dim : *order) {
+    const int part = part_of[static_cast<size_t>(dim)];
+    if (part < 0) continue;
+    const auto [before, is_first] = last.try_emplace(part, dim);
+    if (!is_first && (stored.back() != part || before->second > dim)) return std::nullopt;
+    before->second = dim;
+    if (is_first) stored.push_back(part);
+  }
+  return stored;
+}
+
+// Reshape between storages: the bytes stay when both store the same parts in the same order, each row by row.
 bool reshape_keeps_bytes(const graph::Value& in, const graph::Value& out) {
-  const Shape& a = in.type.shape;
-  const Shape& b = out.type.shape;
-  if (same_bytes(a, in.layout, Layout()) && same_bytes(b, out.layout, Layout())) return true;
-  if (a.size() < 3 || b.size() < 3 || a[0] != b[0] || a[1] != b[1]) return false;
-  return same_bytes(a, in.layout, channels_last(static_cast<int>(a.size()))) &&
-         same_bytes(b, out.layout, channels_last(static_cast<int>(b.size())));
+  if (num_elements(in.type.shape) == 0) return true;
+  const ReshapeParts parts = parts_of(in.type.shape, out.type.shape);
+  const auto a = stored_parts(in, parts.of_in), b = stored_parts(out, parts.of_out);
+  return a && b && *a == *b;
 }
 
 }  // namespace

@@ -17,6 +17,9 @@ Plan sample() {
   entry.passes = {{"pad-channels", "off", 1.25, 2, true}, {"fold-strides", "always", 3, 1, false}};
   entry.layouts.values = {{"plain", {}}, {"a \"b\"\\\n c", channels_last(4)}, {"", Layout().split(0, {2, 3})}};
   entry.layouts.reads = {{{"reader of it", 1}, {}}, {{"reader of it", 2}, channels_last(4)}};
+  entry.between.values = {{"a", {}}, {"b", channels_last(4)}};
+  entry.between.reads = {{{"reader of it", 0}, channels_last(4)}};
+  entry.layout_times = {{"Conv \"1\"+\nRelu", 12.5, 0, {12.5, 1e-3}}, {"copy", 0, 2, {}}};
   GroupPlan conv{"Conv \"1\"+\nRelu", "contraction"};
   conv.content = "feedbeef00000000";
   conv.layouts = {{"x1", Layout().split(0, {2, 16}).reorder({0, 2, 1})}, {"x2", {}}};
@@ -46,6 +49,15 @@ TEST(Plan, TextHoldsAllOfIt) {
   EXPECT_EQ(parse_plan(to_string(Plan())), Plan());
 }
 
+TEST(Plan, LayoutsOfAllGroupsTogether) {
+  const LayoutTotals all = totals_of({{"a", 5, 6, {5, 6, 4}}, {"view", 0, 2, {0, 2, 3}}, {"copy", 0, 1, {}}});
+  EXPECT_EQ(all.usual_us, 5);
+  EXPECT_EQ(all.chosen_us, 9);
+  EXPECT_EQ(all.best_us, 4);
+  EXPECT_EQ(all.groups, 2);
+  EXPECT_EQ(all.layouts, 6);
+}
+
 // The message about `text` behind the first lines of a plan.
 std::string refusal(const std::string& text) {
   try {
@@ -71,6 +83,9 @@ TEST(Plan, WhatIsNoneIsRefusedWithItsLine) {
       {"group \"g\"contraction\n", "plan line 4", "a space"},
       {"group \"g\"\n", "plan line 4", "a family"},
       {"group \"g\" rows 12 13\n", "plan line 4", "too much"},
+      {"between \"b\"\nbetween \"b\"\n", "plan line 5", "twice"},
+      {"copied \"b\" 1\ncopied \"b\" 1\n", "plan line 5", "twice"},
+      {"layouts \"g\" 1\n", "plan line 4", "a number"},
       {group + "  frob 1\n", "plan line 5", "unknown line"},
       {group + " time 1\n", "plan line 5", "unknown line"},
       {group + "  time fast\n", "plan line 5", "a number"},

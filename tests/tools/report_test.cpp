@@ -57,6 +57,8 @@ Report chain(size_t count, const std::string& name) {
                                  channels_last(4)});
     r.explained.edges.push_back(
         {fmt::format("v{}", g), name, name, name, name, name, false, because("cycle", "{} and {}", name, g)});
+    const double us = r.explained.groups.back().plan.microseconds;
+    r.explained.layout_times.push_back({r.explained.groups.back().plan.name, us, us / 2, {us, us / 2, us * 7, 0}});
     r.memory.boxes.push_back(
         {fmt::format("v{}", g), at, std::min<int64_t>(at + 1, static_cast<int64_t>(count) - 1), 0, 1024});
   }
@@ -139,6 +141,19 @@ TEST(Report, TheSchemaHasWhatPicturesAreMadeOf) {
   EXPECT_EQ(data["compared"]["outputs"][0]["largest"], 0.5);
   EXPECT_EQ(data["peer"]["latency"]["p10_ms"], 3);
   EXPECT_EQ(data["passes"][0]["us"], 1000);
+}
+
+TEST(Report, TimesOfLayoutsAreDrawnForEachGroup) {
+  Report r = chain(5, "g");
+  r.explained.layout_times.push_back({"copy", 0, 1, {}});
+  r.explained.layout_times.push_back({"one layout", 1, 1, {1}});
+  const std::string page = to_html(r);
+  EXPECT_EQ(count_of(page, "class=\"violin\""), 5u);
+  EXPECT_NE(page.find("take 16.0 us as predicted, 9.50 us as chosen"), std::string::npos)
+      << page.substr(page.find("All groups together"), 200);
+  EXPECT_EQ(data_of(page)["layout_times"][4]["us"].size(), 4u);
+  r.explained.layout_times.clear();
+  EXPECT_EQ(count_of(to_html(r), "class=\"violin\""), 0u);
 }
 
 TEST(Report, MissingDataSaysWhyInThePageAndInTheData) {

@@ -247,6 +247,7 @@ EntryReport explain_entry(const std::vector<uint8_t>& artefact, const Explained&
   const graph::OpTable all_operators = ops::all_ops();
   const Readings readings(read);
   EntryReport out;
+  out.layout_times = read.plan.layout_times;
   for (size_t g = 0; g < read.graph.nodes.size(); ++g) {
     const graph::Node& node = read.graph.nodes[g];
     GroupReport report;

@@ -60,6 +60,7 @@ struct EntryReport {
   std::vector<plan::EdgeReason> edges;
   std::vector<ValueReport> values;
   std::vector<Flow> flows;
+  std::vector<plan::LayoutTimes> layout_times;  // none unless layouts were measured
 };
 
 /// Peak bandwidth of DRAM as all threads, or a whole GPU, reach it, in bytes a ns; 0 where it is not known.

@@ -142,6 +142,18 @@ std::string padding_text(const driver::Padding& padding) {
                      time_text(padding.us * 1e-6), time_text(padding.all_us * 1e-6), 100 * padding.share());
 }
 
+void say_layouts(const GlobalOptions& global, const plan::Plan& plan) {
+  for (const plan::EntryPlan& entry : plan.entries) {
+    const plan::LayoutTotals all = plan::totals_of(entry.layout_times);
+    if (all.groups == 0) continue;
+    say(global,
+        fmt::format("layouts of {}: {} as predicted, {} as chosen, {} with each group's own best; {} of {} "
+                    "measured",
+                    entry.name, time_text(all.usual_us * 1e-6), time_text(all.chosen_us * 1e-6),
+                    time_text(all.best_us * 1e-6), count_text(all.layouts, "layout"), count_text(all.groups, "group")));
+  }
+}
+
 void note(const GlobalOptions& global, const std::string& sentence) {
   if (!global.quiet) print_error("tilewright: note: {}\n", sentence);
 }

@@ -98,6 +98,9 @@ void note(const GlobalOptions& global, const std::string& sentence);
 /// "channel padding: 3 kernels, 12 us of 450 us (3 %)".
 std::string padding_text(const driver::Padding& padding);
 
+/// A line for each entry of the plan whose layouts were measured: "layouts of main: 89.1 us as predicted, ..".
+void say_layouts(const GlobalOptions& global, const plan::Plan& plan);
+
 /// This machine's measured parameters, for verbs that build something from them; notices go to stderr.
 driver::machine::MachineOptions measured_parameters();
 

@@ -112,7 +112,8 @@ int compile(const GlobalOptions& global, const VerbOptions& options) {
   }
   const double seconds = now_seconds() - start;
   std::string plan;
-  if (!options.plan_out.empty() || global.verbose > 0) plan = plan_of(output);
+  const bool has_layouts = compile.layouts == driver::LayoutUse::kMeasured;
+  if (!options.plan_out.empty() || global.verbose > 0 || has_layouts) plan = plan_of(output);
   if (!options.plan_out.empty()) format::write_file_atomically(options.plan_out, format::bytes_of(plan));
   for (const std::string& warning : outcome.summary.warnings) print_error("tilewright: warning: {}\n", warning);
   const auto bytes = static_cast<int64_t>(std::filesystem::file_size(output));
@@ -127,6 +128,7 @@ int compile(const GlobalOptions& global, const VerbOptions& options) {
   print_text(global, options, outcome,
              fmt::format("{} -> {} ({}) for {} in {}", options.model, output, size_text(static_cast<double>(bytes)),
                          outcome.summary.target, time_text(seconds)));
+  if (has_layouts) say_layouts(global, plan::parse_plan(plan));
   if (global.verbose > 0) print_groups(global, plan::parse_plan(plan));
   return kOk;
 }

@@ -210,6 +210,43 @@ GroupTe build_te(const GroupInputs& in) {
 
 namespace {
 
+// Of `dims` dims that become others by fusing: whether each is one with that behind it. None are, if they change in
+// another way, too.
+std::vector<bool> fused_dims(const Layout& layout, size_t dims) {
+  std::vector<std::vector<size_t>> now;
+  for (size_t d = 0; d < dims; ++d) now.push_back({d});
+  for (const LayoutPrimitive& p : layout.primitives()) {
+    if (p.op != LayoutOp::kFuse) return std::vector<bool>(dims, false);
+    const auto first = now.begin() + p.dim, end = first + p.args[0];
+    for (auto next = first + 1; next != end; ++next) first->insert(first->end(), next->begin(), next->end());
+    now.erase(first + 1, end);
+  }
+  std::vector<bool> joined(dims, false);
+  for (const std::vector<size_t>& fused : now) {
+    for (size_t i = 0; i + 1 < fused.size(); ++i) joined[fused[i]] = true;
+  }
+  return joined;
+}
+
+}  // namespace
+
+std::map<graph::ValueId, std::vector<bool>> joined_dims(const GroupInputs& in) {
+  const GroupTe te = te_of(in, *in.group.body);
+  const std::map<std::string, Layout> merged = te::mergeable_axes(te.program);
+  std::map<graph::ValueId, std::vector<bool>> joined;
+  for (const auto& [tensor, id] : te.values) {
+    if (in.graph.value(id).is_kept()) continue;
+    const auto found = merged.find(tensor);
+    const Layout layout = found == merged.end() ? Layout() : found->second;
+    const std::vector<bool> here = fused_dims(layout, in.graph.value(id).type.shape.size());
+    const auto [all, fresh] = joined.try_emplace(id, here);
+    for (size_t d = 0; !fresh && d < here.size(); ++d) all->second[d] = all->second[d] && here[d];
+  }
+  return joined;
+}
+
+namespace {
+
 // Fields one behind the other, each with its size.
 class Key {
  public:

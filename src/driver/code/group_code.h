@@ -56,6 +56,9 @@ struct GroupTe {
   std::vector<InPlaceTe> in_place = {};
 };
 GroupTe build_te(const GroupInputs& in);
+/// For each value that the group reads or writes and the artefact does not keep: whether dim d of its storage and the
+/// one behind it are one axis to the group, wherever it has them.
+std::map<graph::ValueId, std::vector<bool>> joined_dims(const GroupInputs& in);
 /// All that the te program of a group depends on, as bytes: groups with equal keys have equal programs.
 std::string te_key(const GroupInputs& in);
 /// What build_te() gives for `group`, without the program, when that of `other`, with the same te_key(), is `te`.

@@ -67,7 +67,17 @@ void Planner::add(const std::string& name, const GroupTe& te, const std::string&
 }
 
 void Planner::add_timed(const std::string& name, const GroupTe& te) {
-  find_or_make(name, te, text_of(te)).tune.is_timed = true;
+  Task& task = find_or_make(name, te, text_of(te));
+  if (tuner_ != nullptr && task.decided && !task.tune.is_timed && task.plan.microseconds == 0) {  // once more, measured
+    task.decided = false;
+    task.declined = std::move(task.plan.other_candidates);
+  }
+  task.tune.is_timed = true;
+}
+
+double Planner::microseconds_of(const std::string& text) const {
+  const auto found = tasks_.find(text);
+  return found == tasks_.end() ? 0 : found->second.plan.microseconds;
 }
 
 Planner::Task& Planner::find_or_make(const std::string& name, const GroupTe& te, const std::string& text) {

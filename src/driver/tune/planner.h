@@ -28,6 +28,8 @@ class Planner {
   /// The decision for a group that was added.
   plan::GroupPlan plan(const std::string& name, const GroupTe& te) const { return plan_of(name, text_of(te)); }
   plan::GroupPlan plan_of(const std::string& name, const std::string& text) const;
+  /// The time of a program by text_of(); 0 where none was measured.
+  double microseconds_of(const std::string& text) const;
 
  private:
   struct Task {

@@ -50,6 +50,7 @@ class Writer {
             {"total_us", known(total_us(r))},
             {"group_count", r.explained.groups.size()},
             {"groups", groups},
+            {"layout_times", layout_times(r)},
             {"memory", of(r.memory)},
             {"latency", result(r.latency, [this](const Latency& l) { return of(l); })},
             {"verified", result(r.verified, [this](const VerifyReport& v) { return of(v); })},
@@ -62,6 +63,18 @@ class Writer {
 
  private:
   std::string name(std::string_view text) const { return shortened(text, limits_.letters); }
+
+  Json layout_times(const Report& r) const {
+    Json all = Json::array();
+    for (size_t i = 0; i < std::min(r.explained.layout_times.size(), limits_.details); ++i) {
+      const plan::LayoutTimes& t = r.explained.layout_times[i];
+      Json us = Json::array();
+      for (const double time : t.us) us.push_back(number(time));
+      all.push_back(
+          {{"group", name(t.group)}, {"usual_us", number(t.usual_us)}, {"chosen_us", number(t.chosen_us)}, {"us", us}});
+    }
+    return all;
+  }
 
   Json of(const Latency& l) const {
     return {{"p10_ms", number(l.p10_ms)},

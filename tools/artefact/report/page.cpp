@@ -22,6 +22,7 @@ constexpr Part kParts[] = {
     {"candidates", "Candidates", candidates_section},
     {"timeline", "Time line", timeline_section},
     {"layouts", "Layouts", layouts_section},
+    {"layout-times", "Times of layouts", layout_times_section},
     {"accuracy", "Accuracy", accuracy_section},
     {"compiling", "Compiling", compiling_section},
     {"compared", "Other artefact", compared_section},

@@ -15,6 +15,7 @@ std::string memory_section(const Report& report);
 std::string candidates_section(const Report& report);
 std::string timeline_section(const Report& report);
 std::string layouts_section(const Report& report);
+std::string layout_times_section(const Report& report);
 std::string accuracy_section(const Report& report);
 std::string compiling_section(const Report& report);
 std::string compared_section(const Report& report);

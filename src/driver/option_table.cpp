@@ -136,7 +136,7 @@ constexpr Option<CompileOptions> kOptions[] = {
          .group = "Target",
          .key = OptionKey::kPart,
          .help = "auto lets steps on a GPU that need nothing of each other run side by side, as branches of the CUDA "
-                 "graph, and takes some more memory for that. none runs one after the other. CPUs always do"}),
+                 "graph, and takes some more memory for that. none runs one after the other, as CPUs always do"}),
     option<&CompileOptions::layouts>(
         {.name = "layouts",
          .choices = "predicted|measured",

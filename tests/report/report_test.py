@@ -24,7 +24,7 @@ TILEWRIGHT = os.environ["TILEWRIGHT"]
 os.environ |= {"TILEWRIGHT_CACHE_DIR": "/dev/null", "TILEWRIGHT_DB": "/dev/null"}
 os.environ.pop("TILEWRIGHT_NO_MEASURE", None)  # what is measured of candidates is part of a report
 PICTURES = None
-SECTIONS = ["summary", "time", "roofline", "graph", "memory", "candidates", "timeline", "layouts", "accuracy", "compiling",
+SECTIONS = ["summary", "time", "roofline", "graph", "memory", "candidates", "timeline", "layouts", "layout-times", "accuracy", "compiling",
             "compared", "peer", "groups"]
 # Quotes, tags, an end of the script, letters of the other direction with an override, nothing at all, and 4 kB.
 HOSTILE = ["</script><script>document.title='owned'</script>", "\"' onmouseover=alert(1) x='", "<img src=http://127.0.0.1:9/x>",

@@ -58,6 +58,13 @@ TEST(RowDots, WhereOtherElementsAreDroppedTheyStay) {
 
 TEST(RowDots, OfOtherMatricesStay) { expect_moved(attention("other", 2), 7); }
 
+TEST(RowDots, OfAllElementsStay) {
+  std::string text = attention("turned", 2);
+  const std::string sums = "f32[2, 5, 1] = reduce_sum(dots) {axes = [2], keepdims = 1}";
+  text.replace(text.find(sums), sums.size(), "f32[1, 1, 1] = reduce_sum(dots) {keepdims = 1}");
+  expect_moved(text, 7);
+}
+
 TEST(RowDots, AlongColumnsStay) { expect_moved(attention("turned", 1), 7); }
 
 }  // namespace

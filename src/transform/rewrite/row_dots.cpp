@@ -5,6 +5,7 @@
 // operators is left between the products of an attention's backward pass (Dao et al. 2022, "FlashAttention", appendix
 // B.2). The same holds with a dropout of p before the product, whose gradient drops the same elements of dp.
 #include <algorithm>
+#include <optional>
 
 #include "transform/editor.h"
 #include "transform/passes.h"
@@ -30,6 +31,7 @@ class RowDots {
   };
 
   bool sums_rows(const Node& sum) const {
+    if (!sum.attrs.contains("axes")) return false;  // of all elements
     const int64_t rank = std::ssize(editor_.shape(sum.inputs[0]));
     const Ints& axes = sum.ints_attr("axes");
     return axes.size() == 1 && (axes[0] == rank - 1 || axes[0] == -1);

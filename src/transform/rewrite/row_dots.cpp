@@ -5,10 +5,12 @@
 // operators is left between the products of an attention's backward pass (Dao et al. 2022, "FlashAttention", appendix
 // B.2). The same holds with a dropout of p before the product, whose gradient drops the same elements of dp.
 #include <algorithm>
+#include <numeric>
 #include <optional>
 
 #include "transform/editor.h"
 #include "transform/passes.h"
+#include "transform/storage_order.h"
 
 namespace tw::transform {
 namespace {
@@ -83,11 +85,10 @@ class RowDots {
   };
   Moved moved(ValueId id) const {
     Ints perm(editor_.shape(id).size());
-    for (size_t d = 0; d < perm.size(); ++d) perm[d] = static_cast<int64_t>(d);
+    std::iota(perm.begin(), perm.end(), 0);
     const Node* transpose = editor_.producer(id, "transpose");
     for (; transpose != nullptr; transpose = editor_.producer(id, "transpose")) {
-      const Ints& before = transpose->ints_attr("perm");
-      for (int64_t& d : perm) d = before[static_cast<size_t>(d)];
+      perm = permuted(transpose->ints_attr("perm"), perm);
       id = transpose->inputs[0];
     }
     return {id, perm};

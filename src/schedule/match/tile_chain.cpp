@@ -194,6 +194,16 @@ int64_t resident_bytes(const Chain& chain) {
 
 }  // namespace
 
+namespace {
+
+// Whether each product but the first multiplies what the one before leaves, without batches.
+bool follow_one_another(const Chain& chain) {
+  return std::ranges::none_of(chain.segments, [](const ChainSegment& s) { return s.sum.empty(); }) &&
+         match_contraction(*chain.program.find_compute(chain.segments[0].sum))->batch.empty();
+}
+
+}  // namespace
+
 std::string why_resident_declined(const Chain& chain, const TargetInfo& target) {
   if (std::ranges::any_of(chain.segments, [](const ChainSegment& s) { return s.sum.empty(); }))
     return "two of its products come before the same one";
@@ -282,8 +292,9 @@ std::string why_tile_declined(const Chain& chain, const TargetInfo& target) {
   }
   if (!is_products(chain)) return why_attention_declined(chain, target);
   const std::string resident = why_resident_declined(chain, target);
-  const std::string blockwise = resident.empty() ? "" : why_blockwise_declined(chain, target);
-  return blockwise.empty() ? "" : fmt::format("{}, and block by block: {}", resident, blockwise);
+  if (resident.empty()) return "";
+  const std::string blockwise = why_blockwise_declined(chain, target);
+  return blockwise.empty() || !follow_one_another(chain) ? blockwise : resident;
 }
 
 }  // namespace tw::schedule

@@ -12,7 +12,6 @@
 #include "transform/editor.h"
 #include "transform/passes.h"
 #include "transform/roles.h"
-#include "transform/train/recompute.h"
 
 namespace tw::transform {
 namespace {

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "graph/op.h"
+#include "transform/names.h"
 
 namespace tw::transform {
 
@@ -27,7 +28,6 @@ struct Recomputed {
 /// kSmallBytes are kept.
 Recomputed recompute(graph::Graph& graph, const graph::OpTable& ops, size_t forward, const Recompute& what);
 
-inline constexpr const char* kAgain = "again";
 inline constexpr int64_t kSmallBytes = 1024;
 
 }  // namespace tw::transform

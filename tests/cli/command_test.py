@@ -277,6 +277,13 @@ class Usage(Case):
         self.fails(MODEL, ["run", "open.onnx", "--no-measure", "--input", "x=@wide.npy"], "x", "2x4", "f32[batch,3]")
         self.fails(MODEL, ["run", "open.onnx", "--no-measure", "--random", "seed=0"], "--dim batch=1", "examples")
 
+    def test_stale_shapes_and_orders_are_warnings(self):
+        nodes = [ob.node("Relu", ["a"], ["y"], "late"), ob.node("Neg", ["x"], ["a"], "early")]
+        self.write("stale.onnx", ob.model(nodes, [ob.value_info("x", [4])], [ob.value_info("y", [5])]))
+        said = self.succeeds("compile", "stale.onnx", "-o", "stale.tw", "--no-measure").stderr
+        self.assertIn("'y': the model declares f32[5], its inputs give f32[4]", said)
+        self.assertIn("'late' (Relu)", said)
+
     def test_safetensors(self):
         self.compiled()
         def tensors(header, data):

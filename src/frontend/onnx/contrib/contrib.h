@@ -1,5 +1,5 @@
 // Operators of onnxruntime's own domain, com.microsoft, as its optimisers, its quantisation and exporters leave them.
-// Source: onnxruntime, docs/ContribOperators.md.
+// Source: onnxruntime, ContribOperators.md.
 #pragma once
 #include <string_view>
 

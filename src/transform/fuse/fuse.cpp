@@ -213,8 +213,8 @@ bool is_own_of_each_reader(const Graph& graph, const TransformContext& context,
          });
 }
 
-// An index map that several nodes read is one of each, so that each reads the whole through it, and through those before
-// it: what is read in parts, or turned, by both passes of a training is never copied.
+// An index map that several nodes read is one of each, so that each reads the whole through it, and through those
+// before it: what is read in parts, or turned, by both passes of a training is never copied.
 class OwnIndexMaps {
  public:
   OwnIndexMaps(const Graph& graph, const TransformContext& context) : graph_(graph), out_(graph) {

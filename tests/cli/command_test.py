@@ -267,6 +267,23 @@ class Usage(Case):
         self.fails(USAGE, ["run", "dense.tw", "--input", "x=@x.npy", "--output", "y=y.npy"], "@")
         self.fails(USAGE, ["run", "missing.tw", "--random", "seed=0"], "missing.tw")
 
+    def test_open_dimensions_are_those_of_the_arrays(self):
+        self.write("open.onnx", ob.dense(batch="batch"))
+        self.write("x.npy", npy([2, 3], range(6)))
+        for text in ("x=@x.npy", "x.npy"):
+            self.succeeds("run", "open.onnx", "--no-measure", "--input", text, "--output", "y=@y.npy")
+            self.assertEqual(npy_floats((self.folder / "y.npy").read_bytes()), ob.dense_reference(list(range(6)), m=2))
+        self.write("wide.npy", npy([2, 4], range(8)))
+        self.fails(MODEL, ["run", "open.onnx", "--no-measure", "--input", "x=@wide.npy"], "x", "2x4", "f32[batch,3]")
+        self.fails(MODEL, ["run", "open.onnx", "--no-measure", "--random", "seed=0"], "--dim batch=1", "examples")
+
+    def test_stale_shapes_and_orders_are_warnings(self):
+        nodes = [ob.node("Relu", ["a"], ["y"], "late"), ob.node("Neg", ["x"], ["a"], "early")]
+        self.write("stale.onnx", ob.model(nodes, [ob.value_info("x", [4])], [ob.value_info("y", [5])]))
+        said = self.succeeds("compile", "stale.onnx", "-o", "stale.tw", "--no-measure").stderr
+        self.assertIn("'y': the model declares f32[5], its inputs give f32[4]", said)
+        self.assertIn("'late' (Relu)", said)
+
     def test_safetensors(self):
         self.compiled()
         def tensors(header, data):

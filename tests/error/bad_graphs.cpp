@@ -62,7 +62,7 @@ const BadModel kModels[] = {
      }},
     {"cycle",
      Kind::kUser,
-     {"reads 'b'", "before"},
+     {"'node_a' (Add)", "'node_b' (Relu)", "need each other's outputs"},
      [](ModelBuilder& m, ImportOptions&) {
        m.input("x", {int64_t{2}}).output("y");
        m.node("Add", {"x", "b"}, {"a"});

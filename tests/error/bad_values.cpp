@@ -5,13 +5,6 @@ namespace tw::frontend::test {
 namespace {
 
 const BadModel kModels[] = {
-    {"declared_shape_differs",
-     Kind::kUser,
-     {"node 'node_y' (Relu", "value 'y'", "declares f32[2,4]", "give f32[2,3]"},
-     [](ModelBuilder& m, ImportOptions&) {
-       m.input("x", {int64_t{2}, int64_t{3}}).output("y", {int64_t{2}, int64_t{4}});
-       m.node("Relu", {"x"}, {"y"});
-     }},
     {"declared_type_differs",
      Kind::kUser,
      {"value 'a'", "declares i64[2,3]"},

@@ -4,8 +4,10 @@
 #include <span>
 
 #include "driver/artefact/source.h"
+#include "frontend/onnx/import.h"
 #include "runtime/format/container.h"
 #include "support/error.h"
+#include "support/join.h"
 #include "support/mapped_file.h"
 #include "tilewright/progress.h"
 
@@ -54,6 +56,18 @@ std::vector<frontend::ImportResult> import_source(const std::string& source, con
   return models;
 }
 
+// Dimensions that neither the model nor an option says are those of the arrays that the model is to be run on.
+void take_shapes(const std::string& model, const InputOptions& inputs, frontend::ImportOptions& import) {
+  if (inputs.inputs.empty()) return;
+  const std::vector<frontend::ModelSummary::Value> values = frontend::summarize_onnx_file(model).inputs;
+  const auto given = given_shapes(inputs, mapped(values, &frontend::ModelSummary::Value::name));
+  for (const auto& value : values) {
+    const auto array = given.find(value.name);
+    if (array == given.end() || !value.is_open || import.constants.contains(value.name)) continue;
+    import.shapes.emplace(value.name, array->second);
+  }
+}
+
 }  // namespace
 
 LoadedModel load_model(const GlobalOptions& global, const VerbOptions& given) {
@@ -72,6 +86,7 @@ LoadedModel load_model(const GlobalOptions& global, const VerbOptions& given) {
   Progress progress(global);
   driver::CompileOptions options = with_surroundings(given.compile, progress);
   try {
+    if (options.imports.size() == 1) take_shapes(model, given.inputs, options.imports.front());
     loaded.sources = driver::import_file(model, options);
   } catch (const frontend::NotAModel& error) {
     throw neither(model, error);

@@ -138,6 +138,7 @@ graph::RefTensor NodeContext::constant(size_t k, std::string_view role) const {
   GraphBuilder& builder = importer_.builder();
   if (builder.is_constant(id)) return builder.constant(id);
   const std::vector<std::string> inputs = builder.inputs_behind(id);
+  if (inputs.empty()) return builder.evaluate(id);
   const auto options = mapped(inputs, [](const auto& name) { return fmt::format("--const {}=@file.npy", name); });
   throw ConstantNeeded(
       fmt::format("input '{}' must be known at compile time, but is computed from model input{} {}; bind with {}", role,

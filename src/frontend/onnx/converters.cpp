@@ -7,12 +7,33 @@ namespace {
 
 std::vector<ConverterRow> all_rows() {
   std::vector<ConverterRow> rows;
-  for (const auto& family : {elementwise_rows(), shape_rows(),         movement_rows(),  sequence_rows(),
-                             reduce_rows(),      normalization_rows(), dropout_rows(),   conv_rows(),
-                             pool_rows(),        matmul_rows(),        attention_rows(), linear_attention_rows(),
-                             einsum_rows(),      scatter_rows(),       order_rows(),     recurrent_rows(),
-                             signal_rows(),      sample_rows(),        region_rows(),    resize_rows(),
-                             quantize_rows(),    constant_rows(),      control_rows()}) {
+  for (const auto& family : {elementwise_rows(),
+                             shape_rows(),
+                             movement_rows(),
+                             sequence_rows(),
+                             reduce_rows(),
+                             normalization_rows(),
+                             dropout_rows(),
+                             conv_rows(),
+                             pool_rows(),
+                             matmul_rows(),
+                             attention_rows(),
+                             linear_attention_rows(),
+                             einsum_rows(),
+                             scatter_rows(),
+                             order_rows(),
+                             recurrent_rows(),
+                             signal_rows(),
+                             sample_rows(),
+                             region_rows(),
+                             resize_rows(),
+                             quantize_rows(),
+                             constant_rows(),
+                             control_rows(),
+                             contrib_norm_rows(),
+                             contrib_math_rows(),
+                             contrib_quantized_rows(),
+                             contrib_attention_rows()}) {
     rows.insert(rows.end(), family.begin(), family.end());
   }
   std::ranges::sort(rows, [](const ConverterRow& a, const ConverterRow& b) {

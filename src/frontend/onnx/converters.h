@@ -59,6 +59,10 @@ std::vector<ConverterRow> resize_rows();
 std::vector<ConverterRow> quantize_rows();
 std::vector<ConverterRow> constant_rows();
 std::vector<ConverterRow> control_rows();
+std::vector<ConverterRow> contrib_norm_rows();
+std::vector<ConverterRow> contrib_math_rows();
+std::vector<ConverterRow> contrib_quantized_rows();
+std::vector<ConverterRow> contrib_attention_rows();
 
 /// All of them by domain, operator and opset.
 const std::vector<ConverterRow>& converters();

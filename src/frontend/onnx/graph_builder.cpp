@@ -132,6 +132,53 @@ std::vector<ValueId> GraphBuilder::fold(const graph::OpCall& call, const std::st
   return ids;
 }
 
+// In the order of the graph, in which operands come first.
+std::vector<int> GraphBuilder::nodes_behind(ValueId id) const {
+  std::set<int> nodes;
+  std::vector<ValueId> work{id};
+  while (!work.empty()) {
+    const int node = producers_.at(work.back());
+    work.pop_back();
+    if (node < 0 || !nodes.insert(node).second) continue;
+    std::ranges::copy_if(graph_.nodes[node].inputs, std::back_inserter(work), [](ValueId in) { return in != kAbsent; });
+  }
+  return {nodes.begin(), nodes.end()};
+}
+
+graph::RefTensor GraphBuilder::evaluate(ValueId id) {
+  if (const auto known = evaluated_.find(id); known != evaluated_.end()) return known->second;
+  std::map<ValueId, graph::RefTensor> values;
+  for (const int n : nodes_behind(id)) {
+    const graph::Node& node = graph_.nodes[n];
+    const graph::OpCall call = graph::make_call(graph_, node);
+    std::vector<graph::RefTensor> inputs;
+    for (size_t k = 0; k < node.inputs.size(); ++k) {
+      const ValueId in = node.inputs[k];
+      if (in != kAbsent && !values.contains(in)) {
+        if (kept_.contains(in))
+          throw Unsupported("'{}' must be known at compile time, and depends on '{}', which may change", value_name(id),
+                            value_name(in));
+        values.emplace(in, constant(in));
+      }
+      inputs.push_back(in == kAbsent ? graph::RefTensor::zeros(call.inputs[k]) : values.at(in));
+      fold_work_ += inputs.back().type.elements();
+    }
+    for (const ValueId out : node.outputs) fold_work_ += type(out).elements();
+    if (fold_work_ > kMaxFoldWork || node.op == "dropout") {
+      throw Unsupported(
+          "'{}' must be known at compile time, and what it is computed from is too much to evaluate then (more than {} "
+          "elements): fold constants when the model is exported",
+          value_name(id), kMaxFoldWork);
+    }
+    std::vector<graph::RefTensor> results = ops_.at(node.op).reference(call, inputs);
+    for (size_t k = 0; k < results.size(); ++k) {
+      results[k].round_to_type();
+      values.insert_or_assign(node.outputs[k], std::move(results[k]));
+    }
+  }
+  return evaluated_.emplace(id, std::move(values.at(id))).first->second;
+}
+
 void GraphBuilder::rename(ValueId id, const std::string& name) {
   std::string& current = graph_.values.at(id).name;
   if (current == name) return;

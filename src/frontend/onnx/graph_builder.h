@@ -31,6 +31,10 @@ class GraphBuilder {
   bool is_constant(graph::ValueId id) const { return graph_.value(id).is_constant(); }
   /// The elements of a constant, which the import depends on from now on.
   graph::RefTensor constant(graph::ValueId id);
+  /// The elements of a value that is computed from constants alone, which import depends on then. What is too large to
+  /// become a constant wherever it stands is evaluated here, when its elements are asked for. Unsupported beyond the
+  /// limits, and where a constant behind it may still change.
+  graph::RefTensor evaluate(graph::ValueId id);
   /// The same as they are in memory, for what does not change the graph.
   std::span<const std::byte> bytes(graph::ValueId id) const { return *graph_.value(id).constant; }
   /// For every value whether constant() gave its elements, or those of what was computed from it.
@@ -68,6 +72,7 @@ class GraphBuilder {
   bool can_fold(const graph::OpCall& call, const std::vector<TensorType>& types);
   std::vector<graph::ValueId> fold(const graph::OpCall& call, const std::string& value_name);
   graph::RefTensor elements(graph::ValueId id) const;
+  std::vector<int> nodes_behind(graph::ValueId id) const;
 
   const graph::OpTable& ops_;
   graph::Graph graph_;
@@ -75,7 +80,8 @@ class GraphBuilder {
   std::vector<int> producers_;                  // node of each value, -1 for inputs and constants
   std::set<graph::ValueId> kept_;
   std::map<graph::ValueId, std::vector<graph::ValueId>> sequences_;
-  int64_t fold_work_ = 0;  // elements, see kMaxFoldWork
+  std::map<graph::ValueId, graph::RefTensor> evaluated_;  // see evaluate
+  int64_t fold_work_ = 0;                                 // elements, see kMaxFoldWork
   std::vector<graph::ValueId> looked_at_;
   std::map<graph::ValueId, std::vector<graph::ValueId>> folded_from_;  // a result's operands
 };

@@ -9,13 +9,16 @@
 #include "frontend/onnx/file/skeleton.h"
 #include "frontend/onnx/importer.h"
 #include "frontend/onnx/limits.h"
+#include "frontend/onnx/node_order.h"
 
 namespace tw::frontend {
 
 ImportResult import_model(onnx::ModelProto model, const std::string& folder, const graph::OpTable& ops,
                           const ImportOptions& options) {
   if (options.purpose == Purpose::kTraining) part_equal_parameters(*model.mutable_graph());
+  std::vector<std::string> moved = sort_nodes(model);
   ImportResult result = Importer(model, folder, ops, options).run();
+  result.warnings.insert(result.warnings.begin(), moved.begin(), moved.end());
   result.skeleton = take_skeleton(model, result.weights, result.needed, ExternalData(folder));
   return result;
 }
@@ -66,7 +69,8 @@ ModelSummary summarize_onnx_file(const std::string& path) {
   std::set<std::string> initialized;
   for (const auto& tensor : model.graph().initializer()) initialized.insert(tensor.name());
   for (const auto& input : model.graph().input()) {
-    if (initialized.count(input.name()) == 0) summary.inputs.push_back({input.name(), describe_type(input)});
+    if (initialized.count(input.name()) == 0)
+      summary.inputs.push_back({input.name(), describe_type(input), is_open(input)});
   }
   for (const auto& output : model.graph().output()) summary.outputs.push_back({output.name(), describe_type(output)});
   for (const auto& opset : model.opset_import()) summary.opsets[canonical_domain(opset.domain())] = opset.version();

@@ -35,6 +35,8 @@ struct ModelSummary {
   struct Value {
     std::string name;
     std::string type;  // "f32[batch,3,224,224]"; "a sequence" and the like for what is no dense tensor
+    /// Of a dense tensor whose rank or some dimension the model leaves open.
+    bool is_open = false;
   };
   std::vector<Value> inputs;  // those without an initializer
   std::vector<Value> outputs;

@@ -14,6 +14,9 @@
 namespace tw::frontend {
 namespace {
 
+constexpr int64_t kUnknown = -1;           // some exporters write it as the extent, too
+constexpr std::string_view kNoName = "?";  // what some exporters call every unknown dimension, equal or not
+
 const char* kind_of(const onnx::TypeProto& type) {
   static const std::map<int, const char*> kKinds = {{onnx::TypeProto::kSequenceType, "a sequence"},
                                                     {onnx::TypeProto::kMapType, "a map"},
@@ -66,11 +69,11 @@ DeclaredType declared_type(const onnx::ValueInfoProto& value) {
   if (!tensor.has_shape()) return result;
   result.dims.emplace();
   for (const auto& dim : tensor.shape().dim()) {
-    if (dim.has_dim_value() && (dim.dim_value() < 0 || dim.dim_value() > kMaxElements)) {
+    if (dim.has_dim_value() && (dim.dim_value() < kUnknown || dim.dim_value() > kMaxElements)) {
       throw UserError("{} has a dimension of {}", what, dim.dim_value());
     }
-    result.dims->push_back(dim.has_dim_value() ? dim.dim_value() : -1);
-    result.symbols.push_back(dim.has_dim_param() ? dim.dim_param() : "");
+    result.dims->push_back(dim.has_dim_value() ? dim.dim_value() : kUnknown);
+    result.symbols.push_back(dim.has_dim_param() && dim.dim_param() != kNoName ? dim.dim_param() : "");
   }
   return result;
 }
@@ -84,6 +87,14 @@ std::string describe_type(const onnx::ValueInfoProto& value) {
   } catch (const UserError& e) {
     return e.what();
   }
+}
+
+bool is_open(const onnx::ValueInfoProto& value) {
+  const auto& type = value.type();
+  if (!type.has_tensor_type()) return false;
+  const auto& dims = type.tensor_type().shape().dim();
+  return !type.tensor_type().has_shape() ||
+         std::ranges::any_of(dims, [](const auto& dim) { return !dim.has_dim_value() || dim.dim_value() < 0; });
 }
 
 void ShapeBinding::add_inputs(const std::vector<const onnx::ValueInfoProto*>& inputs) {
@@ -167,15 +178,17 @@ std::vector<TensorType> ShapeBinding::input_types() const {
     } else if (constant != options_.constants.end()) {
       type.shape = constant->second.type.shape;
     } else if (!input.declared.dims) {
-      unbound += fmt::format("\n  input '{}' has no shape: give --shape {}:1x3x224x224 (choose your sizes)", input.name,
-                             input.name);
+      unbound += fmt::format("\n  input '{}' has no shape: give --shape {}:1x3x224x224 (an example: choose your sizes)",
+                             input.name, input.name);
     } else {
       std::string dims;
       Shape example;
+      bool has_nameless = false;
       for (size_t d = 0; d < input.declared.dims->size(); ++d) {
         const int64_t known = extent(input.declared, d);
         type.shape.push_back(known);
         example.push_back(known < 0 ? example_extent(input.declared, d) : known);
+        has_nameless = has_nameless || (known < 0 && input.declared.symbols[d].empty());
         if (const std::string& symbol = input.declared.symbols[d]; known < 0 && !symbol.empty()) {
           dims += fmt::format("--dim {}={} ", symbol, example[d]);
           const int64_t least = std::max<int64_t>(example[d] / 4, 1);
@@ -183,10 +196,11 @@ std::vector<TensorType> ShapeBinding::input_types() const {
                                 4 * least);
         }
       }
+      if (has_nameless) dims.clear();  // no --dim says those
       if (example != type.shape) {
         unbound +=
-            fmt::format("\n  input '{}' is {}: give {}{}{} (choose your sizes)", input.name, to_string(input.declared),
-                        dims, dims.empty() ? "" : "or ", shape_option(input.name, example));
+            fmt::format("\n  input '{}' is {}: give {}{}{} (examples: choose your sizes)", input.name,
+                        to_string(input.declared), dims, dims.empty() ? "" : "or ", shape_option(input.name, example));
       }
     }
     types.push_back(std::move(type));
@@ -197,12 +211,12 @@ std::vector<TensorType> ShapeBinding::input_types() const {
 }
 
 std::string ShapeBinding::disagreement(const DeclaredType& declared, const TensorType& actual) const {
-  bool fits = declared.type == actual.type && (!declared.dims || declared.dims->size() == actual.shape.size());
+  bool fits = !declared.dims || declared.dims->size() == actual.shape.size();
   for (size_t d = 0; fits && declared.dims && d < actual.shape.size(); ++d) {
     const int64_t wanted = extent(declared, d);
     fits = wanted < 0 || wanted == actual.shape[d];
   }
-  if (fits) return {};
+  if (declared.type == actual.type && fits) return {};
   return fmt::format("the model declares {}, its inputs give {}", to_string(declared), tw::to_string(actual));
 }
 

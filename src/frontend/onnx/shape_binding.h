@@ -30,6 +30,9 @@ DeclaredType declared_type(const onnx::ValueInfoProto& value);
 /// The declared type in words, whatever it is: "f32[batch, 3, ?, 224]", "a sequence", "STRING".
 std::string describe_type(const onnx::ValueInfoProto& value);
 
+/// Whether it is a dense tensor whose rank or some dimension the model leaves open.
+bool is_open(const onnx::ValueInfoProto& value);
+
 /// An option's shape of an input that the model's own contradicts.
 class ShapeContradiction : public UserError {
  public:

@@ -42,12 +42,15 @@ Case light_case(const fs::path& model) {
 std::vector<Case> find_cases(const std::string& root) {
   std::vector<Case> cases;
   for (const char* suite : {"node", "simple", "pytorch-operator", "pytorch-converted"}) {
+    if (!fs::exists(fs::path(root) / suite)) continue;
     for (const auto& entry : fs::directory_iterator(fs::path(root) / suite)) {
       if (fs::exists(entry.path() / "model.onnx")) cases.push_back(folder_case(suite, entry.path()));
     }
   }
-  for (const auto& entry : fs::directory_iterator(fs::path(root) / "light")) {
-    if (entry.path().extension() == ".onnx") cases.push_back(light_case(entry.path()));
+  if (fs::exists(fs::path(root) / "light")) {
+    for (const auto& entry : fs::directory_iterator(fs::path(root) / "light")) {
+      if (entry.path().extension() == ".onnx") cases.push_back(light_case(entry.path()));
+    }
   }
   std::ranges::sort(cases, {}, &Case::name);
   return cases;

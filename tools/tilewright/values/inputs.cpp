@@ -185,4 +185,11 @@ std::vector<artefact::Array> gather_inputs(const InputOptions& options, const ar
   return inputs;
 }
 
+std::map<std::string, Shape> given_shapes(const InputOptions& options, const std::vector<std::string>& names) {
+  const Expected expected = mapped(names, [](const std::string& name) { return artefact::NamedType{name, {}}; });
+  std::map<std::string, Shape> shapes;
+  for (const auto& [name, array] : read_given(options, expected, 0)) shapes[name] = array.type.shape;
+  return shapes;
+}
+
 }  // namespace tw::cli

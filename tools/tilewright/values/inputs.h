@@ -1,6 +1,7 @@
 // Which arrays a model is run on: --input, --random, --function, --entry.
 #pragma once
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -23,5 +24,8 @@ struct InputOptions {
 /// Inputs in the order of the model, for one entry of `session`. UsageError names a missing, unknown or ill-typed input
 /// with what the model expects.
 std::vector<artefact::Array> gather_inputs(const InputOptions& options, const artefact::Session& session);
+
+/// The shapes of the arrays that are given, by input; `names` are the model's inputs in order.
+std::map<std::string, Shape> given_shapes(const InputOptions& options, const std::vector<std::string>& names);
 
 }  // namespace tw::cli

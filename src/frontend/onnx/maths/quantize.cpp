@@ -1,4 +1,6 @@
 // Linear quantization: real = (quantized - zero_point) * scale.
+#include "frontend/onnx/maths/quantize.h"
+
 #include <algorithm>
 #include <cmath>
 
@@ -7,6 +9,15 @@
 #include "frontend/onnx/windows/window.h"
 
 namespace tw::frontend {
+
+ValueId quantize(Emitter& e, ValueId x, ValueId scale, ValueId zero_point, DataType type) {
+  if (!type.is_int() || type.bits() > 16) throw Unsupported("quantized type {} is not supported", to_string(type));
+  const auto nearest = [&](double x) { return static_cast<double>(saturate_to(type.scalar(), x)); };
+  ValueId q = e.op("round", {e.div(x, scale)});
+  if (zero_point != graph::kAbsent) q = e.add(q, e.cast(zero_point, e.data_type(q)));
+  return e.cast(e.op("clip", {q}, {{"min", nearest(-HUGE_VAL)}, {"max", nearest(HUGE_VAL)}}), type);
+}
+
 namespace {
 
 // A scale or zero point of one element is for all; of a vector for each index of `axis`; of the input's rank for blocks
@@ -43,15 +54,6 @@ Axis quantization_axis(NodeContext& c) {
   // The default axis 1 need not exist for a single scale.
   const int64_t axis = c.int_or("axis", 1);
   return {per_tensor ? 0 : normalize_axis(axis, rank), c.int_or("block_size", 0)};
-}
-
-// saturate(round(x / scale) + zero_point), computed in f32, ties to even.
-ValueId quantize(Emitter& e, ValueId x, ValueId scale, ValueId zero_point, DataType type) {
-  if (!type.is_int() || type.bits() > 16) throw Unsupported("quantized type {} is not supported", to_string(type));
-  const auto nearest = [&](double x) { return static_cast<double>(saturate_to(type.scalar(), x)); };
-  ValueId q = e.op("round", {e.div(x, scale)});
-  if (zero_point != graph::kAbsent) q = e.add(q, e.cast(zero_point, e.data_type(q)));
-  return e.cast(e.op("clip", {q}, {{"min", nearest(-HUGE_VAL)}, {"max", nearest(HUGE_VAL)}}), type);
 }
 
 Outputs convert_quantize_linear(NodeContext& c) {

@@ -24,10 +24,6 @@ ValueId additive_mask(Emitter& e, ValueId mask, int64_t keys, DataType type) {
   return e.pad(mask, pads, "constant", kMinusInfinity);
 }
 
-ValueId positions(Emitter& e, int64_t first, int64_t count, const Shape& shape) {
-  return e.reshape(e.int_list(sequence(count, first)), shape);
-}
-
 class Attention {
  public:
   explicit Attention(NodeContext& c) : c_(c), e_(c.emit()) {}
@@ -49,47 +45,20 @@ class Attention {
     if (sq.size() != 4 || sk.size() != 4 || sk[1] < 1 || sq[1] % sk[1] != 0) {
       throw UserError("{} query heads cannot share key heads of {}", to_string(sq), to_string(sk));
     }
-    few_queries_ = num_elements(sq) < num_elements(sk);
-    const ValueId scores = capped(scaled_product(q, k));
+    raw_ = scaled_scores(e_, q, k, c_.float_or("scale", 1 / std::sqrt(static_cast<double>(sq[3]))));
+    const ValueId scores = capped_scores(e_, raw_, c_.float_or("softcap", 0));
     const ValueId masked = with_bias(scores, sq[2], sk[2]);
     const ValueId weights = softmax(masked);
-    ValueId y = product(weights, v);
+    ValueId y = shared_product(e_, weights, v);
     if (flat) y = join_heads(e_, y);
     return {y, k, v, shown_scores(scores, masked, weights)};
   }
 
  private:
-  // The scale's root goes to each operand, which keeps half-precision products in range; all of it to the queries where
-  // they are fewer: the keys of a cache are read as they are stored.
-  ValueId scaled_product(ValueId q, ValueId k) {
-    const double scale = c_.float_or("scale", 1 / std::sqrt(static_cast<double>(e_.shape(q)[3])));
-    if (!(scale > 0) || (scale <= 1 && few_queries_)) {
-      raw_ = product(e_.mul(q, e_.number(q, scale)), e_.transpose(k, {0, 1, 3, 2}));
-      return raw_;
-    }
-    const double root = std::sqrt(scale);
-    raw_ = product(e_.mul(q, e_.number(q, root)), e_.transpose(e_.mul(k, e_.number(k, root)), {0, 1, 3, 2}));
-    return raw_;
-  }
-
-  // Of each head of `a` with the one of `b` that it shares with its neighbours: repeated, which is nothing where a
-  // product reads it, and no product of few rows does (pass join-rows).
-  ValueId product(ValueId a, ValueId b) {
-    return e_.matmul(a, repeat_heads(e_, b, e_.shape(a)[1] / std::max<int64_t>(e_.shape(b)[1], 1)));
-  }
-
-  ValueId capped(ValueId scores) {
-    const double cap = c_.float_or("softcap", 0);
-    if (!(cap > 0)) return scores;
-    return e_.mul(e_.op("tanh", {e_.div(scores, e_.number(scores, cap))}), e_.number(scores, cap));
-  }
-
   ValueId with_bias(ValueId scores, int64_t queries, int64_t keys) {
     if (c_.has(3)) scores = e_.add(scores, additive_mask(e_, c_.input(3), keys, type_));
     if (c_.int_or("is_causal", 0) != 0) {
-      const ValueId seen =
-          e_.op("less_equal", {positions(e_, 0, keys, {1, keys}), positions(e_, past_, queries, {queries, 1})});
-      scores = e_.add(scores, e_.where(seen, e_.scalar(0, type_), e_.scalar(kMinusInfinity, type_)));
+      scores = e_.add(scores, causal_mask(e_, past_, queries, keys, type_));
     }
     if (c_.has(6)) {
       const ValueId lengths = e_.reshape(e_.cast(c_.input(6), DataType::i64()), {c_.type(6).elements(), 1, 1, 1});
@@ -115,8 +84,7 @@ class Attention {
   NodeContext& c_;
   Emitter& e_;
   DataType type_;
-  int64_t past_ = 0;  // keys from past_key
-  bool few_queries_ = false;
+  int64_t past_ = 0;       // keys from past_key
   ValueId raw_ = kAbsent;  // scores before cap and masks
 };
 
@@ -140,19 +108,8 @@ Outputs convert_rotary_embedding(NodeContext& c) {
   };
   const ValueId cos = angles(1);
   const ValueId sin = angles(2);
-  const bool interleaved = c.int_or("interleaved", 0) != 0;
-  const ValueId x1 = e.slice(x, {{3, 0, half, interleaved ? 2 : 1}});
-  const ValueId x2 = e.slice(x, {{3, interleaved ? 1 : half, half, interleaved ? 2 : 1}});
-  const ValueId real = e.sub(e.mul(cos, x1), e.mul(sin, x2));
-  const ValueId imaginary = e.add(e.mul(sin, x1), e.mul(cos, x2));
-  ValueId y = kAbsent;
-  if (interleaved) {
-    const Shape pair{s[0], s[1], s[2], half, 1};
-    y = e.reshape(e.concat({e.reshape(real, pair), e.reshape(imaginary, pair)}, 4), {s[0], s[1], s[2], turned});
-  } else {
-    y = e.concat({real, imaginary}, 3);
-  }
-  if (turned < s[3]) y = e.concat({y, e.slice(x, 3, turned, s[3] - turned)}, 3);
+  const Pairs pairs = c.int_or("interleaved", 0) != 0 ? Pairs::kNeighbours : Pairs::kHalves;
+  const ValueId y = rotated(e, x, cos, sin, pairs);
   return {original.size() == 3 ? join_heads(e, y) : y};
 }
 

@@ -1,5 +1,10 @@
 #include "frontend/onnx/sequences/heads.h"
 
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+
 #include "support/error.h"
 
 namespace tw::frontend {
@@ -23,6 +28,55 @@ ValueId repeat_heads(Emitter& e, ValueId x, int64_t repeat) {
   if (repeat == 1) return x;
   return e.reshape(e.expand(e.reshape(x, {s[0], s[1], 1, s[2], s[3]}), {s[0], s[1], repeat, s[2], s[3]}),
                    {s[0], s[1] * repeat, s[2], s[3]});
+}
+
+ValueId shared_product(Emitter& e, ValueId a, ValueId b) {
+  return e.matmul(a, repeat_heads(e, b, e.shape(a)[1] / std::max<int64_t>(e.shape(b)[1], 1)));
+}
+
+// The scale's root goes to each operand, which keeps half-precision products in range; all of it to the queries where
+// they are fewer: the keys of a cache are read as they are stored.
+ValueId scaled_scores(Emitter& e, ValueId q, ValueId k, double scale) {
+  const bool few_queries = num_elements(e.shape(q)) < num_elements(e.shape(k));
+  if (!(scale > 0) || (scale <= 1 && few_queries))
+    return shared_product(e, e.mul(q, e.number(q, scale)), e.transpose(k, {0, 1, 3, 2}));
+  const double root = std::sqrt(scale);
+  return shared_product(e, e.mul(q, e.number(q, root)), e.transpose(e.mul(k, e.number(k, root)), {0, 1, 3, 2}));
+}
+
+ValueId capped_scores(Emitter& e, ValueId scores, double cap) {
+  if (!(cap > 0)) return scores;
+  return e.mul(e.op("tanh", {e.div(scores, e.number(scores, cap))}), e.number(scores, cap));
+}
+
+ValueId positions(Emitter& e, int64_t first, int64_t count, const Shape& shape) {
+  std::vector<int64_t> numbers(static_cast<size_t>(count));
+  std::iota(numbers.begin(), numbers.end(), first);
+  return e.reshape(e.int_list(numbers), shape);
+}
+
+ValueId causal_mask(Emitter& e, int64_t past, int64_t queries, int64_t keys, DataType type) {
+  const ValueId seen =
+      e.op("less_equal", {positions(e, 0, keys, {1, keys}), positions(e, past, queries, {queries, 1})});
+  return e.where(seen, e.scalar(0, type), e.scalar(-std::numeric_limits<double>::infinity(), type));
+}
+
+ValueId rotated(Emitter& e, ValueId x, ValueId cos, ValueId sin, Pairs pairs) {
+  const Shape s = e.shape(x);
+  const int64_t half = e.shape(cos).back();
+  const bool neighbours = pairs == Pairs::kNeighbours;
+  const ValueId x1 = e.slice(x, {{3, 0, half, neighbours ? 2 : 1}});
+  const ValueId x2 = e.slice(x, {{3, neighbours ? 1 : half, half, neighbours ? 2 : 1}});
+  const ValueId real = e.sub(e.mul(cos, x1), e.mul(sin, x2));
+  const ValueId imaginary = e.add(e.mul(sin, x1), e.mul(cos, x2));
+  ValueId y = kAbsent;
+  if (neighbours) {
+    const Shape pair{s[0], s[1], s[2], half, 1};
+    y = e.reshape(e.concat({e.reshape(real, pair), e.reshape(imaginary, pair)}, 4), {s[0], s[1], s[2], 2 * half});
+  } else {
+    y = e.concat({real, imaginary}, 3);
+  }
+  return 2 * half < s[3] ? e.concat({y, e.slice(x, 3, 2 * half, s[3] - 2 * half)}, 3) : y;
 }
 
 }  // namespace tw::frontend

@@ -44,7 +44,7 @@ struct State {
 class Recurrent {
  public:
   explicit Recurrent(NodeContext& c) : c_(c), e_(c.emit()) {
-    gates_ = c.op() == "LSTM" ? 4 : c.op() == "GRU" ? 3 : 1;
+    gates_ = c.op().ends_with("LSTM") ? 4 : c.op() == "GRU" ? 3 : 1;
     if (c.rank(0) != 3 || c.rank(1) != 3 || c.rank(2) != 3) throw UserError("X, W and R must have rank 3");
     batch_first_ = c.int_or("layout", 0) != 0;
     x_ = batch_first_ ? e_.transpose(c.input(0), {1, 0, 2}) : c.input(0);
@@ -219,10 +219,36 @@ Outputs convert_recurrent(NodeContext& c) {
   return Recurrent(c).run();
 }
 
+// Weights [directions, inputs, columns] of 8 bits as floats in LSTM's order. Each direction has a scale and a zero
+// point, or each of its columns.
+ValueId real_weights(NodeContext& c, size_t weights, size_t scale) {
+  Emitter& e = c.emit();
+  const Shape s = c.shape(weights);
+  if (s.size() != 3) throw UserError("W and R must have rank 3");
+  const auto spread = [&](size_t k) {
+    const bool each = c.type(k).elements() == s[0];
+    return e.reshape(c.input(k), each ? Shape{s[0], 1, 1} : Shape{s[0], 1, s[2]});
+  };
+  const ValueId whole = e.cast(c.input(weights), DataType::i32());
+  const ValueId moved = e.sub(whole, e.cast(spread(scale + 1), DataType::i32()));
+  return e.transpose(e.mul(e.cast(moved, DataType::f32()), spread(scale)), {0, 2, 1});
+}
+
+// Inputs and states stay floats: what quantizing them at run time would lose is not lost.
+Outputs convert_dynamic_quantize_lstm(NodeContext& c) {
+  std::vector<ValueId> inputs{c.input(0), real_weights(c, 1, 8), real_weights(c, 2, 10)};
+  for (size_t k = 3; k < 8; ++k) inputs.push_back(c.input_or_absent(k));
+  c.set_inputs(std::move(inputs));
+  return convert_recurrent(c);
+}
+
 }  // namespace
 
 std::vector<ConverterRow> recurrent_rows() {
-  return {{"RNN", 7, 0, convert_recurrent}, {"GRU", 7, 0, convert_recurrent}, {"LSTM", 7, 0, convert_recurrent}};
+  return {{"DynamicQuantizeLSTM", 1, 0, convert_dynamic_quantize_lstm, "com.microsoft"},
+          {"RNN", 7, 0, convert_recurrent},
+          {"GRU", 7, 0, convert_recurrent},
+          {"LSTM", 7, 0, convert_recurrent}};
 }
 
 }  // namespace tw::frontend

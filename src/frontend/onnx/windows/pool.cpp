@@ -4,7 +4,6 @@
 #include "frontend/onnx/windows/window.h"
 
 namespace tw::frontend {
-namespace {
 
 graph::Attrs pool_attrs(NodeContext& c) {
   const Window w = read_window(c, spatial_of(c.shape(0)));
@@ -16,6 +15,8 @@ graph::Attrs pool_attrs(NodeContext& c) {
           {"pads", w.pads},
           {"ceil_mode", int64_t{ceil}}};
 }
+
+namespace {
 
 Outputs convert_max_pool(NodeContext& c) {
   graph::Attrs attrs = pool_attrs(c);

@@ -37,6 +37,9 @@ void share_padding(Window& w, size_t d, int64_t total, std::string_view mode);
 /// checked against both shapes.
 graph::Attrs conv_attributes(NodeContext& c, const Shape& x, const Shape& w);
 
+/// Attributes kernel_shape, strides, dilations, pads and ceil_mode of a pool of input 0.
+graph::Attrs pool_attrs(NodeContext& c);
+
 /// UserError for a list of another size, or with values below `low` or beyond kMaxAttribute.
 std::vector<int64_t> checked_list(std::vector<int64_t> list, size_t size, int64_t low, std::string_view name);
 /// Attribute `key`, so checked; `size` times `fallback` when it is not given.

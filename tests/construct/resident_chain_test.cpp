@@ -181,7 +181,7 @@ TEST(ResidentChain, WhatATileDoesNotHoldIsApart) {
     const auto of_tiles = std::ranges::find(declines, "chain", &Decline::family);
     return of_tiles == declines.end() ? "" : of_tiles->reason;
   };
-  EXPECT_EQ(reason({64, 0, 1, {64, 264, 32}}), "sum0 has more columns than a warp holds");
+  EXPECT_EQ(reason({64, 0, 1, {264, 264, 32}}), "sum0 has more columns than a warp holds");
   EXPECT_EQ(reason({64, 0, 1, {64, 4, 32}}), "sum0 is no product of matrices but of vectors");
   EXPECT_EQ(reason({64, 0, 1, {64, 32, 32}, DataType::f32()}), "sum0 multiplies no 16-bit floats");
 }

@@ -127,8 +127,9 @@ class KernelEmitter {
   // Asynchronous instructions of warp groups; `sums` are the buffers they change, those aside that the statements
   // allocate themselves.
   static std::set<std::string> sums_of_groups(const std::vector<Stmt>& stmts);
-  // Those that a turn of the pipelined loop around allocates: it waits for them itself.
-  std::set<std::string> own_of_turn(std::set<std::string> sums) const;
+  // Those that go on from turn to turn of a pipelined loop while its next turn begins: not such to which rows in
+  // registers of a turn are multiplied, which the next turn changes.
+  static std::set<std::string> running_sums(const std::vector<Stmt>& turn);
   void settle(const std::set<std::string>& sums);
   void begin_groups(const std::set<std::string>& sums);
   void end_groups(const std::set<std::string>& sums);
@@ -231,7 +232,7 @@ class KernelEmitter {
   std::set<std::string> stored_in_turn_;            // there: to what a turn of that loop stores
   bool users_fetch_ = false;                        // fetched_by_users()
   std::set<std::string> fresh_sums_, begun_sums_;   // find_fresh_sums(); elements, by text, whose sums have begun
-  std::set<std::string> allocated_in_turn_;         // there: what it allocates
+  std::set<std::string> running_;                   // there: running_sums()
   bool fills_ahead_ = false;                        // inside a pipelined loop's fill
   bool lanes_differ_ = false;                       // where a condition may hold for some of a row's lanes only
   bool stored_for_matrix_ = false;                  // by threads, not by copies

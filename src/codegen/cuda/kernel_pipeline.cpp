@@ -20,7 +20,7 @@ void KernelEmitter::pipelined(const Stmt& s, Then then) {
   const loop::PipelineParts parts = loop::pipeline_parts(*s);
   if (!bulk_nests(parts.fill).empty()) return filled_by_tma(s, parts, then);
   if (role_ == WarpRole::kProducer) return;
-  const std::set<std::string> sums = sums_of_groups(parts.use);
+  const std::set<std::string> sums = running_sums(parts.use);
   const int64_t before = shared_;
   Ring ring{s, parts.buffers, {}, fresh(), ""};
   for (const loop::Buffer& b : parts.buffers) ring.memory.push_back(share(b, std::min(s->stages, s->extent)));
@@ -82,15 +82,14 @@ void KernelEmitter::filled_by_threads(Ring ring, const loop::PipelineParts& part
 void KernelEmitter::use(const loop::PipelineParts& parts) {
   const bool around = std::exchange(in_pipeline_, true);
   const std::set<std::string> stored_around = std::exchange(stored_in_turn_, {});
-  const std::set<std::string> allocated_around = std::exchange(allocated_in_turn_, {});
+  const std::set<std::string> running_around = std::exchange(running_, running_sums(parts.use));
   loop::visit(parts.use, [&](const Stmt& s) {
     if (s->kind == StmtKind::kStore) stored_in_turn_.insert(s->buffer);
-    if (s->kind == StmtKind::kAllocate) allocated_in_turn_.insert(s->allocated.name);
   });
   statements(parts.use, Then::kEnd);
   in_pipeline_ = around;
   stored_in_turn_ = stored_around;
-  allocated_in_turn_ = allocated_around;
+  running_ = running_around;
 }
 
 // One thread behind the others tells TMA what to fetch; barriers say which copy of the buffers is full and which is
@@ -113,7 +112,7 @@ void KernelEmitter::set_up_tma(const std::vector<Stmt>& loops) {
 }
 
 bool KernelEmitter::fetched_by_users(const std::vector<Stmt>& loops) const {
-  const auto ends = [](const Stmt& s) { return sums_of_groups(loop::pipeline_parts(*s).use).empty(); };
+  const auto ends = [](const Stmt& s) { return running_sums(loop::pipeline_parts(*s).use).empty(); };
   return loops.size() == 1 && kernel_.units == 0 && kernel_.cluster == 1 && consumer_threads_ == kGroupThreads &&
          ends(loops.front());
 }
@@ -201,7 +200,7 @@ Expr KernelEmitter::needed_turns(loop::PipelineParts& parts) {
 }
 
 void KernelEmitter::filled_by_tma(const Stmt& s, loop::PipelineParts parts, Then then) {
-  const std::set<std::string> sums = sums_of_groups(parts.use);
+  const std::set<std::string> sums = running_sums(parts.use);
   TW_CHECK(!group_steps(parts.use).empty() && s->stages >= std::min<int64_t>(2, s->extent),
            "kernel {}: loop {} fills by bulk copies, for no warp groups or one stage", kernel_.name, s->var);
   Ring ring = *tma_ring_;

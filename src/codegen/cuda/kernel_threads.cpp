@@ -38,14 +38,15 @@ void KernelEmitter::threads(const Stmt& s, Then then) {
     combine(group, *combination);
   } else {
     by_threads(group, [&] {
-      const std::set<std::string> sums = sums_of_groups(group.body());
+      std::set<std::string> sums = sums_of_groups(group.body());
       begin_groups(sums);
       stored_for_matrix_ = false;
       statements(group.body(), Then::kEnd);
       // Asynchronous copies need no fence: CUTLASS's own kernels that fill for these instructions with them have none.
       if (stored_for_matrix_) line("tw_written_for_matrix();");
       if (!sums.empty()) line("tw_matrix_end();");
-      end_groups(in_pipeline_ ? own_of_turn(sums) : sums);
+      std::erase_if(sums, [&](const std::string& name) { return running_.contains(name); });
+      end_groups(sums);
     });
   }
   group_ = nullptr;
@@ -86,9 +87,21 @@ std::set<std::string> KernelEmitter::sums_of_groups(const std::vector<Stmt>& stm
   return names;
 }
 
-std::set<std::string> KernelEmitter::own_of_turn(std::set<std::string> sums) const {
-  std::erase_if(sums, [&](const std::string& name) { return !allocated_in_turn_.contains(name); });
-  return sums;
+std::set<std::string> KernelEmitter::running_sums(const std::vector<Stmt>& turn) {
+  std::set<std::string> held, ended;  // in registers of a turn
+  loop::visit(turn, [&](const Stmt& s) {
+    if (s->kind == StmtKind::kAllocate && s->allocated.scope == loop::Scope::kRegister) held.insert(s->allocated.name);
+  });
+  for (const Stmt& step : group_steps(turn)) {
+    bool reads_held = false;
+    loop::visit_exprs({step}, [&](const Expr& whole) {
+      visit(whole, [&](const Expr& e) { reads_held = reads_held || (e.op() == Op::kLoad && held.contains(e->name)); });
+    });
+    if (reads_held) ended.merge(sums_of_groups({step}));
+  }
+  std::set<std::string> running = sums_of_groups(turn);
+  std::erase_if(running, [&](const std::string& name) { return ended.contains(name); });
+  return running;
 }
 
 void KernelEmitter::settle(const std::set<std::string>& sums) {

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 
+#include "construct/gpu/blockwise_chain.h"
 #include "construct/gpu/resident_chain.h"
 #include "construct/gpu/row_mapping.h"
 #include "construct/gpu/split_chain.h"
@@ -192,7 +193,9 @@ Result<Candidates> construct_gpu_chain(const GroupTask& task, const TargetInfo& 
   base.constant_layouts.insert(chain->layouts.begin(), chain->layouts.end());
   Candidates candidates;
   if (schedule::is_products(*chain)) {
-    add_resident(*chain, task, base, target, candidates);
+    schedule::why_resident_declined(*chain, target).empty()
+        ? add_resident(*chain, task, base, target, candidates)
+        : add_blockwise(*chain, base, target, candidates);
     if (candidates.empty()) return declined("no tile holds rows of all products");
     return best_distinct(std::move(candidates));
   }

@@ -83,7 +83,8 @@ void ProductLoops::set_layout(Side side, Lines lines) {
   if (lines == Lines::kBehindEachOther) return;
   const int64_t block = block_elements(side);
   if (lines == Lines::kBlocksOfSteps) {
-    s_.layout(operand(side), blocks_first(Layout(), first_ + 1, te::num_points(p_.steps), block));
+    s_.layout(operand(side),
+              blocks_first(Layout(), first_ + 1, round_up(te::num_points(p_.steps), tile_.tile_k), block));
     return;
   }
   const auto line = static_cast<int64_t>(first_);

@@ -5,6 +5,7 @@
 #include "core/model_units.h"
 #include "expr/affine.h"
 #include "expr/analyzer.h"
+#include "support/join.h"
 #include "support/math.h"
 #include "te/axes.h"
 #include "te/online.h"
@@ -164,9 +165,10 @@ std::string why_link_declined(const te::Program& program, const ChainSegment& be
   const auto is_axis = [&](const Expr& index, const te::Axis& axis, int64_t extent) {
     return axis.extent == extent && ranges.simplify(index - axis.var()).is_int(0);
   };
-  bool fits = m.a->name == before.output() && rows.size() == m.rows.size() + 1 && !m.guarded;
-  for (size_t d = 0; fits && d < m.rows.size(); ++d)
-    fits = is_axis(m.a->args[d], m.rows[d], rows[d]) || (rows[d] == 1 && m.rows[d].extent == 1);
+  const std::vector<te::Axis> lines = joined(m.batch, m.rows);
+  bool fits = m.a->name == before.output() && rows.size() == lines.size() + 1 && !m.guarded;
+  for (size_t d = 0; fits && d < lines.size(); ++d)
+    fits = is_axis(m.a->args[d], lines[d], rows[d]) || (rows[d] == 1 && lines[d].extent == 1);
   fits = fits && std::ranges::any_of(m.compute->reduce_axes, [&](const te::Axis& r) {
            return is_axis(m.a->args.back(), r, rows.back()) && te::num_points(m.compute->reduce_axes) == r.extent;
          });
@@ -190,8 +192,21 @@ int64_t resident_bytes(const Chain& chain) {
   return bytes;
 }
 
-// Why products one after the other do not pass their rows on in a tile.
-std::string why_products_declined(const Chain& chain, const TargetInfo& target) {
+}  // namespace
+
+namespace {
+
+// Whether each product but the first multiplies what the one before leaves, without batches.
+bool follow_one_another(const Chain& chain) {
+  return std::ranges::none_of(chain.segments, [](const ChainSegment& s) { return s.sum.empty(); }) &&
+         match_contraction(*chain.program.find_compute(chain.segments[0].sum))->batch.empty();
+}
+
+}  // namespace
+
+std::string why_resident_declined(const Chain& chain, const TargetInfo& target) {
+  if (std::ranges::any_of(chain.segments, [](const ChainSegment& s) { return s.sum.empty(); }))
+    return "two of its products come before the same one";
   const Contraction first = *match_contraction(*chain.program.find_compute(chain.segments[0].sum));
   if (!first.batch.empty()) return chain.segments[0].sum + " is several products, one of each batch or group";
   for (size_t i = 0; i < chain.segments.size(); ++i) {
@@ -207,10 +222,67 @@ std::string why_products_declined(const Chain& chain, const TargetInfo& target) 
   return fits ? "" : "second operands of the products do not fit shared memory";
 }
 
+bool is_products(const Chain& chain) {
+  return !chain.segments[0].sum.empty() && std::ranges::all_of(chain.segments, [&](const ChainSegment& s) {
+    return !s.sum.empty() || !is_heavy(chain.program, s);
+  });
+}
+
+int64_t blockwise_registers(int64_t rows, int64_t steps, int64_t products, int64_t columns) {
+  constexpr int64_t kOthers = 48;
+  return rows * (round_up(columns, kColumns) / 2 + products * steps / 2 + steps / 4) + kOthers;
+}
+
+namespace {
+
+// Why the products before the last one are not alike, or what follows them is not computed of their own points.
+std::string why_not_alike(const Chain& chain, size_t batch) {
+  const te::Program& program = chain.program;
+  const Shape& middle = program.tensor(chain.segments.back().output()).shape;
+  for (const ChainSegment& segment : chain.segments) {
+    if (program.tensor(segment.output()).shape != middle) return segment.output() + " has other rows than the others";
+    if (!segment.sum.empty()) {
+      if (std::string reason = why_batches_declined(program, segment.sum, batch); !reason.empty()) return reason;
+      if (std::string reason = why_product_declined(program, segment.sum); !reason.empty()) return reason;
+      continue;
+    }
+    for (const std::string& stage : segment.stages) {
+      const te::Compute& c = *program.find_compute(stage);
+      bool own = c.outputs.size() == 1 && c.outputs[0].shape == middle;
+      te::visit_reads(c, [&](const Expr& load) {
+        own = own && (!chain.contains(load->name) || te::reads_own_point(c, load->name));
+      });
+      if (!own) return stage + " is not computed point by point";
+    }
+  }
+  return "";
+}
+
 }  // namespace
 
-bool is_products(const Chain& chain) {
-  return std::ranges::none_of(chain.segments, [](const ChainSegment& s) { return s.sum.empty(); });
+std::string why_blockwise_declined(const Chain& chain, const TargetInfo& target) {
+  constexpr int64_t kMinSteps = 32, kMaxDepth = 256, kStages = 2;
+  const Contraction last = *match_contraction(*chain.program.find_compute(chain.last));
+  const size_t batch = last.batch.size();
+  if (std::string reason = why_batches_declined(chain.program, chain.last, batch); !reason.empty()) return reason;
+  if (std::string reason = why_product_declined(chain.program, chain.last); !reason.empty()) return reason;
+  if (std::string reason = why_not_alike(chain, batch); !reason.empty()) return reason;
+  const ChainSegment& middle = chain.segments.back();
+  if (last.compute->reduce_axes.size() != 1) return chain.last + " sums along several axes";
+  if (std::string reason = why_link_declined(chain.program, middle, chain.last); !reason.empty()) return reason;
+  int64_t products = 0, depth = 0;
+  for (const ChainSegment& segment : chain.segments) {
+    if (segment.sum.empty()) continue;
+    const int64_t steps = te::num_points(chain.program.find_compute(segment.sum)->reduce_axes);
+    if (steps > kMaxDepth) return segment.sum + " has more steps than a tile holds";
+    ++products, depth += round_up(steps, kRows);
+  }
+  if (blockwise_registers(1, kMinSteps, products, last.column.extent) > kMaxStreamedRegisters)
+    return chain.last + " has more columns than a warp holds";
+  const int64_t half = last.a.type().bytes();
+  const int64_t bytes = (kWarps * kRows + kStages * kMinSteps) * depth * half +
+                        kStages * kMinSteps * round_up(last.column.extent, kColumns) * half + kReserved;
+  return bytes <= target.levels.front().capacity_bytes ? "" : "operands of a tile do not fit shared memory";
 }
 
 std::string why_tile_declined(const Chain& chain, const TargetInfo& target) {
@@ -218,7 +290,11 @@ std::string why_tile_declined(const Chain& chain, const TargetInfo& target) {
     if (!chain.contains(c.name()) && c.name() != chain.last && !te::depends_on(chain.program, c, chain.last))
       return c.name() + " is computed beside the chain";
   }
-  return is_products(chain) ? why_products_declined(chain, target) : why_attention_declined(chain, target);
+  if (!is_products(chain)) return why_attention_declined(chain, target);
+  const std::string resident = why_resident_declined(chain, target);
+  if (resident.empty()) return "";
+  const std::string blockwise = why_blockwise_declined(chain, target);
+  return blockwise.empty() || !follow_one_another(chain) ? blockwise : resident;
 }
 
 }  // namespace tw::schedule

@@ -13,8 +13,17 @@ std::string why_tile_declined(const Chain& chain, const TargetInfo& target);
 
 /// Whether all that stands between the products of `chain` is computed point by point.
 bool is_products(const Chain& chain);
+/// Why a tile cannot pass rows of all columns of each product on to the next; empty when it can.
+std::string why_resident_declined(const Chain& chain, const TargetInfo& target);
 /// Columns of each of them but the last: at most.
 inline constexpr int64_t kMaxResidentColumns = 256;
+
+/// Why the last product cannot multiply what the others leave a block of columns at a time; empty when it can. All but
+/// the last one have the same rows and columns, and the last one's left operand is made of them point by point.
+std::string why_blockwise_declined(const Chain& chain, const TargetInfo& target);
+/// Registers of a thread of a warp that has `rows` times 16 rows of `columns` of the result and, beside them, of
+/// `steps` at a time the sums of `products` and the 16 bits that are made of them.
+int64_t blockwise_registers(int64_t rows, int64_t steps, int64_t products, int64_t columns);
 
 /// The stage that is the maximum of the rows between the two products; empty when there is none.
 std::string maximum_of(const Chain& chain);

@@ -39,7 +39,7 @@ RuleResult pays_as_products(const schedule::Chain& chain, const TargetInfo& targ
   constexpr double kApartExposed = .3, kTogetherExposed = .6, kWorthIt = .875;
   constexpr int64_t kTileRows = 64;  // of the smallest tile
   const schedule::Contraction match = *schedule::match_contraction(*chain.program.find_compute(chain.last));
-  const int64_t rows = te::num_points(match.rows);
+  const int64_t rows = te::num_points(match.rows), batch = te::num_points(match.batch);
   if (2 * rows <= kTileRows) return because(kChainRule, "the rows fill no more than half of a tile");
   const double rate = kMatrixProducts * (has_feature(target, "wgmma") ? 1.5 : 1);
   double apart_ns = 0, cycles = 0, bytes = 0;
@@ -49,7 +49,9 @@ RuleResult pays_as_products(const schedule::Chain& chain, const TargetInfo& targ
     apart_ns += kernel_ns(own / rate, moved, kApartExposed, target);
     cycles += own / (cycles == 0 ? rate : kMatrixProducts), bytes += moved;
   };
-  for (const schedule::ChainSegment& s : chain.segments) add(schedule::segment_program(chain.program, s), s.sum);
+  for (const schedule::ChainSegment& s : chain.segments) {
+    if (!s.sum.empty()) add(schedule::segment_program(chain.program, s), s.sum);
+  }
   te::Program last = chain.program;
   std::erase_if(last.computes, [&](const te::Compute& c) { return chain.contains(c.name()); });
   last.inputs.push_back(chain.program.tensor(chain.segments.back().output()));
@@ -59,7 +61,7 @@ RuleResult pays_as_products(const schedule::Chain& chain, const TargetInfo& targ
   add(last, chain.last);
   const auto between = static_cast<double>(schedule::bytes_between(chain, chain.program));
   // Tiles of whole rows: no split along columns or steps gives idle SMs some of their work.
-  const int64_t tiles = ceil_div(rows, kTileRows), units = std::max(1, target.compute_units);
+  const int64_t tiles = batch * ceil_div(rows, kTileRows), units = std::max(1, target.compute_units);
   cycles *= static_cast<double>(round_up(tiles, units)) / static_cast<double>(tiles);
   const double together_ns = kernel_ns(cycles, bytes - 2 * between, kTogetherExposed, target);
   compared = {{"apart_ns", apart_ns}, {"together_ns", together_ns}, {"between_bytes", between}};

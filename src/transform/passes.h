@@ -84,6 +84,8 @@ bool makes_room(const graph::Node& group);
 graph::Graph round_operands(const graph::Graph& graph, const TransformContext& context);
 
 /// Transposes move through element-wise operators towards the outputs and cancel against their inverses.
+graph::Graph compute_again(const graph::Graph& graph, const TransformContext& context);
+
 graph::Graph sink_transposes(const graph::Graph& graph, const TransformContext& context);
 
 /// Sets Value::layout of intermediate values, row-major or channels last, and inserts copies between the two (identity

@@ -33,6 +33,8 @@ const GraphPass kPasses[] = {
     {"pad-channels", pad_channels, "channels of 16-bit products fill whole accesses where that is faster", true,
      kPadded},
     {"round-operands", round_operands, "products of f32 multiply tf32 where that is allowed and faster", true},
+    {"compute-again", compute_again, "no wide value between products of few columns is stored for several of them",
+     true, kLeftOut},
     {"sink-transposes", sink_transposes, "no element-wise operator reads a transpose that could follow it", true},
     {"assign-layouts", assign_layouts, "values have the layouts of least predicted time", true},
     {"write-transposed", write_transposed, "no transpose copies the rows of a contraction's result", true},

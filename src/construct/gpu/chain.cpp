@@ -193,9 +193,8 @@ Result<Candidates> construct_gpu_chain(const GroupTask& task, const TargetInfo& 
   base.constant_layouts.insert(chain->layouts.begin(), chain->layouts.end());
   Candidates candidates;
   if (schedule::is_products(*chain)) {
-    schedule::why_resident_declined(*chain, target).empty()
-        ? add_resident(*chain, task, base, target, candidates)
-        : add_blockwise(*chain, base, target, candidates);
+    schedule::why_resident_declined(*chain, target).empty() ? add_resident(*chain, task, base, target, candidates)
+                                                            : add_blockwise(*chain, base, target, candidates);
     if (candidates.empty()) return declined("no tile holds rows of all products");
     return best_distinct(std::move(candidates));
   }

@@ -204,7 +204,7 @@ bool reads_by_index(const Graph& graph, const graph::OpTable& ops, const std::ve
 bool is_own_of_each_reader(const Graph& graph, const TransformContext& context,
                            const std::vector<std::vector<int>>& all, const Node& node) {
   const std::vector<int>& readers = all[node.outputs[0]];
-  if (readers.size() < 2 || graph.is_output(node.outputs[0])) return false;
+  if (readers.empty() || graph.is_output(node.outputs[0])) return false;
   if (node.op == "slice")
     return std::ranges::all_of(readers, [&](int r) { return reads_by_index(graph, context.ops, all, r); });
   const bool maps = role_of(context.ops, node) == Role::kIndexMap && !is_layout_copy(node) && !is_view(graph, node);
@@ -213,30 +213,40 @@ bool is_own_of_each_reader(const Graph& graph, const TransformContext& context,
          });
 }
 
-// An index map that several nodes read is one of each, so that each reads the whole through it: what is read in parts,
-// or turned, by both passes of a training is never copied.
-Graph with_own_index_maps(const Graph& graph, const TransformContext& context) {
-  const std::vector<std::vector<int>> readers = graph.consumers();
-  Graph out = graph;
-  out.nodes.clear();
-  std::map<ValueId, const Node*> shared;  // by their results
-  for (size_t n = 0; n < graph.nodes.size(); ++n) {
-    Node node = graph.nodes[n];
-    std::set<ValueId> read(node.inputs.begin(), node.inputs.end());
-    for (const ValueId id : read) {
-      const auto map = shared.find(id);
-      if (map == shared.end() || readers[id].front() == static_cast<int>(n)) continue;
-      Node own = *map->second;
-      own.outputs = {out.add_value(graph.value(id).name, graph.value(id).type)};
-      out.values[own.outputs[0]].layout = graph.value(id).layout;
-      std::ranges::replace(node.inputs, id, own.outputs[0]);
-      out.nodes.push_back(std::move(own));
+// An index map that several nodes read is one of each, so that each reads the whole through it, and through those
+// before it: what is read in parts, or turned, by both passes of a training is never copied.
+class OwnIndexMaps {
+ public:
+  OwnIndexMaps(const Graph& graph, const TransformContext& context) : graph_(graph), out_(graph) {
+    const std::vector<std::vector<int>> readers = graph.consumers();
+    out_.nodes.clear();
+    for (size_t n = 0; n < graph.nodes.size(); ++n) {
+      Node node = graph.nodes[n];
+      const std::set<ValueId> read(node.inputs.begin(), node.inputs.end());
+      for (const ValueId id : read) {
+        if (maps_.contains(id) && readers[id].front() != static_cast<int>(n))
+          std::ranges::replace(node.inputs, id, copy_of(id));
+      }
+      if (is_own_of_each_reader(graph, context, readers, graph.nodes[n])) maps_[node.outputs[0]] = &graph.nodes[n];
+      out_.nodes.push_back(std::move(node));
     }
-    if (is_own_of_each_reader(graph, context, readers, node)) shared[node.outputs[0]] = &graph.nodes[n];
-    out.nodes.push_back(std::move(node));
   }
-  return out;
-}
+  Graph result() && { return std::move(out_); }
+
+ private:
+  ValueId copy_of(ValueId id) {
+    Node own = *maps_.at(id);
+    for (ValueId& in : own.inputs) in = maps_.contains(in) ? copy_of(in) : in;
+    own.outputs = {out_.add_value(graph_.value(id).name, graph_.value(id).type)};
+    out_.values[own.outputs[0]].layout = graph_.value(id).layout;
+    out_.nodes.push_back(own);
+    return own.outputs[0];
+  }
+
+  const Graph& graph_;
+  Graph out_;
+  std::map<ValueId, const Node*> maps_;  // by their results
+};
 
 // Values inside a group have no storage of their own: they follow the group's output where shapes are equal, so that
 // loops over both are the same loops.
@@ -259,7 +269,8 @@ Graph align_inner_layouts(const Graph& graph) {
 }  // namespace
 
 Graph fuse(const Graph& graph, const TransformContext& context) {
-  Fuser fuser(with_own_index_maps(graph::compact(graph), context), context);
+  const Graph needed = graph::compact(graph);
+  Fuser fuser(OwnIndexMaps(needed, context).result(), context);
   Graph groups = fuser.run();
   if (context.log != nullptr) fuser.say_why(*context.log);
   return align_inner_layouts(groups);

@@ -1,0 +1,165 @@
+// A value that is wide between products of few columns, as the gradient of an attention's scores, costs more to write
+// and to read than to compute once more by every product that reads it: then each has it, block by block, in the
+// registers that multiply it (pass fuse-chains), and nobody stores it (Dao et al. 2022, "FlashAttention"). So each such
+// product gets nodes of its own for what lies between it and the products before, and these products.
+//
+// What is on the right of a product, a b with a wide b, becomes (b^T a^T)^T: rows of a chain are those of its last
+// product's left operand.
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "transform/editor.h"
+#include "transform/passes.h"
+#include "transform/roles.h"
+#include "transform/train/recompute.h"
+
+namespace tw::transform {
+namespace {
+
+constexpr int64_t kMaxDepth = 128;  // steps of a product that is computed again, and columns of who reads it
+constexpr int64_t kMinWidth = 64;   // of the value between, both ways
+
+class ComputeAgain {
+ public:
+  ComputeAgain(const graph::Graph& graph, const graph::OpTable& ops) : editor_(graph, ops) {}
+
+  graph::Graph run() {
+    editor_.for_each_old([&](const Node& node) {
+      if (node.op != "matmul" || node.outputs.size() != 1) return;
+      for (const size_t side : {0, 1}) {
+        if (const ValueId own = is_wide(node, side) ? own_operand(node, side) : kAbsent; own != kAbsent)
+          return multiply(node, side, own);
+      }
+    });
+    return editor_.finish();
+  }
+
+ private:
+  // Nodes between products and one operand of a later one, those products too.
+  using Cone = std::set<const Node*>;
+
+  static Ints swapped_order(size_t rank) {
+    Ints perm(rank);
+    for (size_t d = 0; d < rank; ++d) perm[d] = static_cast<int64_t>(d);
+    std::swap(perm[rank - 1], perm[rank - 2]);
+    return perm;
+  }
+
+  // The value that operand `side` is, looked at through an exchange of its last two dims.
+  ValueId behind_turn(ValueId id) const {
+    const Node* turn = editor_.producer(id, "transpose");
+    const bool turns = turn != nullptr && turn->ints_attr("perm") == swapped_order(editor_.shape(id).size());
+    return turns ? turn->inputs[0] : id;
+  }
+
+  bool is_wide(const Node& product, size_t side) const {
+    const ValueId operand = product.inputs[side];
+    const Shape &shape = editor_.shape(operand), &out = editor_.shape(product.outputs[0]);
+    const size_t rank = shape.size();
+    if (rank < 2 || out.size() != rank || !editor_.type(operand).type.is_half()) return false;
+    if (std::min(shape[rank - 1], shape[rank - 2]) < kMinWidth) return false;
+    if (!std::equal(shape.begin(), shape.end() - 2, out.begin())) return false;
+    const int64_t others = out[side == 0 ? rank - 1 : rank - 2];  // columns of the product as it will be
+    if (others > kMaxDepth || others >= std::min(shape[rank - 1], shape[rank - 2])) return false;
+    return true;
+  }
+
+  Cone cone_of(ValueId value) const {
+    Cone cone;
+    std::vector<ValueId> open = {value};
+    while (!open.empty()) {
+      const ValueId id = open.back();
+      open.pop_back();
+      const Node* node = editor_.producer(id);
+      if (node == nullptr || !belongs(*node, value) || !cone.insert(node).second || node->op == "matmul") continue;
+      for (const ValueId in : node->inputs) {
+        if (in != kAbsent) open.push_back(in);
+      }
+    }
+    return cone;
+  }
+
+  bool belongs(const Node& node, ValueId value) const {
+    if (node.outputs.size() != 1 || editor_.shape(node.outputs[0]) != editor_.shape(value)) return false;
+    if (node.op != "matmul") return is_pointwise(editor_.ops(), node);
+    return editor_.type(node.outputs[0]).type.is_half() && editor_.shape(node.inputs[0]).back() <= kMaxDepth;
+  }
+
+  static bool has_products(const Cone& cone) {
+    return std::ranges::any_of(cone, [](const Node* node) { return node->op == "matmul"; });
+  }
+
+  // Whether anyone but `product` reads something of it.
+  bool is_shared(const Cone& cone, ValueId value, const Node& product) const {
+    return std::ranges::any_of(cone, [&](const Node* node) {
+      const ValueId out = node->outputs[0];
+      if (editor_.graph().is_output(out)) return true;
+      return std::ranges::any_of(editor_.readers(out), [&](int n) {
+        const Node& reader = editor_.node(static_cast<size_t>(n));
+        return !cone.contains(&reader) && !is_way(reader, out == value, product);
+      });
+    });
+  }
+  // From the value to the product.
+  bool is_way(const Node& reader, bool of_value, const Node& product) const {
+    if (!of_value) return false;
+    const ValueId out = reader.outputs[0];
+    if (out == product.outputs[0]) return true;
+    return reader.op == "transpose" && editor_.use_count(out) == 1 &&
+           editor_.node(static_cast<size_t>(editor_.readers(out)[0])).outputs[0] == product.outputs[0];
+  }
+
+  // What `product` has as its operand `side`, computed for it alone: what it is, or a copy; kAbsent where no product
+  // comes before.
+  ValueId own_operand(const Node& product, size_t side) {
+    const ValueId operand = product.inputs[side], value = behind_turn(operand);
+    const Cone cone = cone_of(value);
+    if (!has_products(cone)) return kAbsent;
+    if (!is_shared(cone, value, product)) return operand;
+    ++number_;
+    copies_.clear();
+    const ValueId own = copy_of(value, value);
+    return value == operand ? own : turned(product, own);
+  }
+
+  ValueId turned(const Node& product, ValueId id) {
+    return editor_.emit(product, "transpose", {id}, {{"perm", swapped_order(editor_.shape(id).size())}});
+  }
+
+  void multiply(const Node& product, size_t side, ValueId own) {
+    if (side == 1) {
+      const ValueId left = turned(product, own), right = turned(product, product.inputs[0]);
+      const ValueId result = editor_.emit(product, "matmul", {left, right}, product.attrs);
+      editor_.replace(product.outputs[0], turned(product, result));
+    } else if (own != product.inputs[0]) {
+      editor_.replace(product.outputs[0], editor_.emit(product, "matmul", {own, product.inputs[1]}, product.attrs));
+    }
+  }
+
+  ValueId copy_of(ValueId id, ValueId value) {
+    const Node* found = editor_.producer(id);
+    if (found == nullptr || !belongs(*found, value)) return id;
+    if (const auto known = copies_.find(id); known != copies_.end()) return known->second;
+    Node copy = *found;
+    copy.outputs.clear();
+    copy.attrs[kAgain] = number_;
+    if (copy.op != "matmul") {
+      for (ValueId& in : copy.inputs) in = in == kAbsent ? in : copy_of(in, value);
+    }
+    return copies_[id] = editor_.add(std::move(copy));
+  }
+
+  Editor editor_;
+  std::map<ValueId, ValueId> copies_;  // of the product at hand
+  int64_t number_ = 1;                 // of products so far, and one: what a training computes again has that
+};
+
+}  // namespace
+
+graph::Graph compute_again(const graph::Graph& graph, const TransformContext& context) {
+  if (context.target.kind != DeviceKind::kCuda) return graph;
+  return ComputeAgain(graph, context.ops).run();
+}
+
+}  // namespace tw::transform

@@ -1,0 +1,121 @@
+// Wide values between products of few columns are computed by each product that reads them.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "tests/transform/graph_tools.h"
+#include "transform/passes.h"
+
+namespace tw::transform {
+namespace {
+
+TransformContext of_gpu() {
+  TransformContext context = testing::context();
+  context.target.kind = DeviceKind::kCuda;
+  context.target.compute_units = 132;
+  context.target.levels.resize(1);
+  context.target.levels[0].capacity_bytes = 227 * 1024;
+  return context;
+}
+
+// The gradients of what scores [2, 96, 80] were made of, through a weight w that lies in memory; queries of `depth`
+// elements. dk is q^T ds, as the gradient of k^T comes out.
+std::string gradients(int64_t depth, const std::string& type = "f16") {
+  return fmt::format(R"(graph g {{
+  input q : {1}[2, 96, {0}]
+  input k : {1}[2, 80, {0}]
+  input v : {1}[2, 80, 32]
+  input o : {1}[2, 96, 32]
+  input w : {1}[2, 96, 80]
+  vt : {1}[2, 32, 80] = transpose(v) {{perm = [0, 2, 1]}}
+  qt : {1}[2, {0}, 96] = transpose(q) {{perm = [0, 2, 1]}}
+  dp : {1}[2, 96, 80] = matmul(o, vt)
+  ds : {1}[2, 96, 80] = mul(w, dp)
+  dq : {1}[2, 96, {0}] = matmul(ds, k)
+  dkt : {1}[2, {0}, 80] = matmul(qt, ds)
+  dk : {1}[2, 80, {0}] = transpose(dkt) {{perm = [0, 2, 1]}}
+  output dq, dk
+}})",
+                     depth, type);
+}
+
+int products(const graph::Graph& graph) { return testing::count_nodes(graph, "matmul"); }
+
+graph::Graph computed_again(const std::string& text) {
+  const graph::Graph before = testing::parse(text), after = compute_again(before, of_gpu());
+  testing::expect_same_function(before, after, 2e-2);
+  return after;
+}
+
+TEST(ComputeAgain, EachGradientHasAProductOfItsOwn) {
+  const graph::Graph after = computed_again(gradients(64));
+  EXPECT_EQ(products(after), 4);
+  // The wide value is on the left of both: a tile has rows of it.
+  for (const graph::Node& node : after.nodes) {
+    if (node.op != "matmul") continue;
+    EXPECT_NE(after.value(node.inputs[1]).type.shape.back(), 96) << node.name;
+  }
+  // Equal nodes stay two, since each belongs to its reader.
+  const graph::Graph merged = eliminate_common_subexpressions(after, of_gpu());
+  EXPECT_EQ(products(merged), 4);
+}
+
+TEST(ComputeAgain, ChainsHaveAllOfIt) {
+  const TransformContext context = of_gpu();
+  graph::Graph graph = compute_again(testing::parse(gradients(64)), context);
+  graph = fuse_chains(fuse(sink_transposes(graph, context), context), context);
+  int groups = 0;
+  for (const graph::Node& node : graph.nodes) {
+    if (!node.is_group() || testing::count_nodes(*node.body, "matmul") == 0) continue;
+    EXPECT_EQ(testing::count_nodes(*node.body, "matmul"), 2) << node.name;
+    ++groups;
+  }
+  EXPECT_EQ(groups, 2);
+  testing::expect_same_function(testing::parse(gradients(64)), graph, 2e-2);
+}
+
+TEST(ComputeAgain, DeepProductsAndOtherTypesAreStored) {
+  EXPECT_EQ(products(computed_again(gradients(160))), 3) << "queries of more columns than a tile has";
+  EXPECT_EQ(products(computed_again(gradients(64, "f32"))), 3);
+  const graph::Graph graph = testing::parse(gradients(64));
+  EXPECT_EQ(products(compute_again(graph, testing::context())), 3) << "CPUs keep what they store in caches";
+}
+
+TEST(ComputeAgain, WhatOneProductReadsIsItsOwn) {
+  std::string text = gradients(64);
+  text.replace(text.find("output dq, dk"), 13, "output dq");
+  EXPECT_EQ(products(computed_again(text)), 2);
+}
+
+// What leaves the model is computed for it once, and once more for each product.
+TEST(ComputeAgain, OutputsAreKept) {
+  std::string text = gradients(64);
+  text.replace(text.find("output dq, dk"), 13, "output dq, dk, ds");
+  EXPECT_EQ(products(computed_again(text)), 5);
+}
+
+// Parts of one value that are turned, too: nobody copies either.
+TEST(ComputeAgain, IndexMapsOfIndexMapsBelongToTheirReaders) {
+  const TransformContext context = of_gpu();
+  const graph::Graph graph = testing::parse(R"(graph g {
+  input x : f16[4, 96, 3, 64]
+  input a : f16[4, 80, 64]
+  input b : f16[4, 72, 64]
+  part : f16[4, 96, 1, 64] = slice(x) {starts = [0, 0, 1, 0], steps = [1, 1, 1, 1], extents = [4, 96, 1, 64]}
+  turned : f16[4, 1, 64, 96] = transpose(part) {perm = [0, 2, 3, 1]}
+  more : f16[4, 1, 64, 96] = mul(turned, turned)
+  left : f16[4, 64, 96] = reshape(more) {shape = [4, 64, 96]}
+  ya : f16[4, 80, 96] = matmul(a, left)
+  other : f16[4, 1, 64, 96] = add(turned, turned)
+  right : f16[4, 64, 96] = reshape(other) {shape = [4, 64, 96]}
+  yb : f16[4, 72, 96] = matmul(b, right)
+  output ya, yb
+})");
+  const graph::Graph fused = fuse(graph, context);
+  for (const graph::Node& node : fused.nodes) EXPECT_NE(node.op, "slice") << "a copy";
+  testing::expect_same_function(graph, fused, 2e-2);
+}
+
+}  // namespace
+}  // namespace tw::transform

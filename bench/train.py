@@ -2,7 +2,7 @@
 """Training steps beside torch: eager and Inductor with fused AdamW, on GPUs in a CUDA graph, in bf16 by autocast.
 
   bash bench/setup.sh                                                   once; prints the interpreter to use
-  PYTHON bench/train.py --quick --threads 1                             on CPUs: BERT-tiny, a small CNN, an encoder layer
+  PYTHON bench/train.py --quick --threads 1                             on CPUs: BERT-tiny, small CNNs, an encoder layer
   PYTHON bench/train.py --target cuda:sm_90a --dtype bf16               encoder layers, BERT-large, GPT-2, ViT-L/16, ..
   PYTHON bench/train.py --small --quick --only bert,cnn                 small sizes: to try it
 

@@ -21,7 +21,7 @@ class Tools:
 
 
 def find_tools(command=None):
-    """The command given, or the release build's, or the one on PATH; the runtime library is looked for beside it."""
+    """The command given, or the release build's, or the one on PATH; the nearest runtime library is looked for beside it."""
     found = pathlib.Path(command or shutil.which("tilewright") or "")
     if not command:
         built = ROOT / "build" / "release" / "tools" / "tilewright"
@@ -29,7 +29,7 @@ def find_tools(command=None):
     if not found.is_file():
         raise SystemExit("no tilewright command: build it (cmake --preset release) or pass --tilewright")
     for folder in list(found.resolve().parents)[:4]:
-        libraries = sorted(folder.glob("**/libtilewright_rt.so"))
+        libraries = sorted(folder.glob("**/libtilewright_rt.so"), key=lambda path: (len(path.parts), path))
         if libraries:
             return Tools(found.resolve(), libraries[0].resolve())
     raise SystemExit(f"no libtilewright_rt.so near {found}")

@@ -89,11 +89,56 @@ def _images(spec, module):
     return module, {"x": torch.randn(spec["batch"], 3, spec["pixels"], spec["pixels"])}
 
 
+def _block(inside, out, kernel=3, stride=1, group=1, active=True):
+    conv = nn.Conv2d(inside, out, kernel, stride, kernel // 2, groups=group, bias=False)
+    return nn.Sequential(conv, nn.BatchNorm2d(out), *([nn.ReLU()] if active else []))
+
+
+def _classes(spec, layers, channels):
+    return _images(spec, nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(channels, CLASSES)).train())
+
+
 def _cnn(spec):
-    def block(inside, out, stride):
-        return nn.Sequential(nn.Conv2d(inside, out, 3, stride, 1, bias=False), nn.BatchNorm2d(out), nn.ReLU())
-    blocks = [block(3, 32, 1), block(32, 64, 2), block(64, 64, 1), block(64, 128, 2), block(128, 128, 1)]
-    return _images(spec, nn.Sequential(*blocks, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(128, CLASSES)).train())
+    shapes = [(3, 32, 1), (32, 64, 2), (64, 64, 1), (64, 128, 2), (128, 128, 1)]
+    return _classes(spec, [_block(inside, out, 3, stride) for inside, out, stride in shapes], 128)
+
+
+class Residual(nn.Module):
+    def __init__(self, inside, out, stride):
+        super().__init__()
+        self.inner = nn.Sequential(_block(inside, out, 3, stride), _block(out, out, active=False))
+        self.outer = _block(inside, out, 1, stride, active=False) if (stride, inside) != (1, out) else nn.Identity()
+
+    def forward(self, x):
+        return torch.relu(self.inner(x) + self.outer(x))
+
+
+def _resnet20(spec):
+    """Of CIFAR, with projections where the shape changes."""
+    layers, inside = [_block(3, 16)], 16
+    for out, first in ((16, 1), (32, 2), (64, 2)):
+        for stride in (first, 1, 1):
+            layers.append(Residual(inside, out, stride))
+            inside = out
+    return _classes(spec, layers, inside)
+
+
+def _vgg(spec):
+    """Four convolutions with biases, poolings, two linear layers."""
+    layers, inside = [], 3
+    for out in (32, 64):
+        layers += [nn.Conv2d(inside, out, 3, 1, 1), nn.ReLU(), nn.Conv2d(out, out, 3, 1, 1), nn.ReLU(), nn.MaxPool2d(2)]
+        inside = out
+    head = [nn.Flatten(), nn.Linear(inside * (spec["pixels"] // 4)**2, 128), nn.ReLU(), nn.Linear(128, CLASSES)]
+    return _images(spec, nn.Sequential(*layers, *head).train())
+
+
+def _mobile(spec):
+    """Depthwise convolutions, each before one of 1x1."""
+    layers = [_block(3, 32)]
+    for inside, out, stride in ((32, 64, 1), (64, 128, 2), (128, 128, 1), (128, 256, 2), (256, 256, 1)):
+        layers += [_block(inside, inside, 3, stride, inside), _block(inside, out, 1)]
+    return _classes(spec, layers, 256)
 
 
 def _resnet(spec):
@@ -107,7 +152,8 @@ def _vit(spec):
     return _images(spec, torchvision.models.vit_l_16(num_classes=CLASSES).eval())
 
 
-NETWORKS = {"bert": _bert, "gpt2": _gpt2, "llama": _llama, "encoder": _encoder, "cnn": _cnn, "resnet": _resnet, "vit": _vit}
+NETWORKS = {"bert": _bert, "gpt2": _gpt2, "llama": _llama, "encoder": _encoder, "cnn": _cnn, "resnet20": _resnet20,
+            "vgg": _vgg, "mobile": _mobile, "resnet": _resnet, "vit": _vit}
 
 
 def build(spec):

@@ -2,7 +2,8 @@
 //   dx is the transposed convolution of dy by w, whose weights have the layout that this operator wants,
 //   dw is a convolution, too: of x by dy over the images of the batch, where stride and dilation change places:
 //      dw[oc, ic, k] = sum over n, o of x[n, ic, k * dilation - pad + o * stride] dy[n, oc, o]
-//   so it is conv(x with batch and channels exchanged, dy likewise) of the extents of the kernel.
+//   so it is conv(x with batch and channels exchanged, dy likewise) of the extents of the kernel; with groups a conv of
+//   one more spatial axis, the batch's.
 // A transposed convolution is the same with x and y exchanged. Both are sums of products for the kernel families.
 #include "ops/gradient/rules.h"
 #include "ops/window.h"
@@ -77,24 +78,45 @@ Term exchanged(const Term& x) {
   return transpose(x, perm);
 }
 
-// [N, C, ..] as [C / group, group * N, ..].
+// [N, C, ..] as [C / group, group, N, ..].
 Term by_groups(const Term& x, int64_t group) {
-  if (group == 1) return exchanged(x);
   const Shape shape = x.shape();
   const Shape rest(shape.begin() + 2, shape.end());
   Ints perm = axes_from(0, x.rank() + 1);
-  perm[0] = 2;
-  perm[2] = 0;  // [N, group, C / group, ..] to [C / group, group, N, ..]
-  const Term turned = transpose(reshape(x, joined(Shape{shape[0], group, shape[1] / group}, rest)), perm);
-  return reshape(turned, joined(Shape{shape[1] / group, group * shape[0]}, rest));
+  std::swap(perm[0], perm[2]);
+  return transpose(reshape(x, joined(Shape{shape[0], group, shape[1] / group}, rest)), perm);
+}
+
+// With another axis before the spatial ones, which windows cover as a whole.
+Geometry with_images(Geometry g, int64_t images) {
+  for (Shape* side : {&g.large, &g.small}) side->insert(side->begin(), images);
+  g.kernel.insert(g.kernel.begin(), 1);
+  for (Ints* ones : {&g.strides, &g.dilations}) ones->insert(ones->begin(), 1);
+  g.pad.insert(g.pad.begin(), 0);
+  return g;
 }
 
 // Of the weights between `large` and `small`, [channels of small, channels of large / group, kernel..].
+// With groups the images are spatial where a convolution has an axis left: channels stay what is contiguous in
+// channels-last storage, and where a group has one channel this convolution is depthwise, too. Else they are channels
+// of their group.
 Term of_weights(const Term& large, const Term& small, const Geometry& geometry) {
-  Geometry turned = geometry;
+  constexpr size_t kMostAxes = 3;
+  const int64_t group = geometry.group;
+  const bool are_spatial = group > 1 && geometry.rank() < kMostAxes;
+  Geometry turned = are_spatial ? with_images(geometry, large.shape()[0]) : geometry;
   std::swap(turned.kernel, turned.small);
   std::swap(turned.strides, turned.dilations);
-  return exchanged(gathered(by_groups(large, geometry.group), exchanged(small), turned));
+  if (group == 1) return exchanged(gathered(exchanged(large), exchanged(small), turned));
+  const Term images = by_groups(large, group);
+  if (are_spatial) {
+    const Term found = exchanged(gathered(images, by_groups(small, 1), turned));
+    return reshape(found, joined(Shape{found.shape()[0], found.shape()[1]}, geometry.kernel));
+  }
+  const Shape shape = images.shape();
+  const Shape channels{shape[0], shape[1] * shape[2]};
+  const Term merged = reshape(images, joined(channels, Shape(shape.begin() + 3, shape.end())));
+  return exchanged(gathered(merged, exchanged(small), turned));
 }
 
 Term of_bias(const GradientCall& g) {

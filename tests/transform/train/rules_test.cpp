@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "tests/transform/train/rule_cases.h"
+#include "transform/train/differentiate.h"
 
 namespace tw::testing {
 namespace {
@@ -49,6 +50,24 @@ TEST(GradientRuleCases, EveryRuleHasOneOfOddShape) {
     EXPECT_TRUE(is_checked) << "operator '" << row.name
                             << "' has a gradient rule and no case of odd shape in *_cases.cpp";
   }
+}
+
+// Channels are contiguous in channels-last storage, and would not be with the images of the batch among them.
+TEST(GradientRules, DepthwiseWeightsKeepTheirChannels) {
+  Graph g;
+  const ValueId x = g.add_input("x", f64({5, 6, 4, 4})), w = g.add_input("w", f64({6, 1, 3, 3}));
+  const ValueId y = add_node(g, "conv", {x, w}, {{"group", int64_t{6}}});
+  const ValueId loss = add_node(g, "reduce_sum", {add_node(g, "mul", {y, y})}, {{"keepdims", int64_t{0}}});
+  const size_t before = g.nodes.size();
+  transform::differentiate(g, operators(), loss, std::vector{w});
+  size_t found = 0;
+  for (size_t n = before; n < g.nodes.size(); ++n) {
+    if (g.nodes[n].op != "conv") continue;
+    ++found;
+    EXPECT_EQ(g.value(g.nodes[n].inputs[0]).type.shape, (Shape{1, 6, 5, 4, 4}));
+    EXPECT_EQ(g.value(g.nodes[n].outputs[0]).type.shape, (Shape{1, 6, 1, 3, 3}));
+  }
+  EXPECT_EQ(found, 1u);
 }
 
 // A gather whose indices are constants: `indices` from x of `extent` rows.

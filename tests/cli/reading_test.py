@@ -149,7 +149,7 @@ class Reading(Case):
 
     def test_sizes_of_dimensions(self):
         self.write("t.onnx", transposer())
-        self.fails(MODEL, ["compile", "t.onnx"], "'x' is f32[batch,seq]: give --dim batch=1 --dim seq=128 or --shape x:1x128 (choose your sizes)",
+        self.fails(MODEL, ["compile", "t.onnx"], "'x' is f32[batch,seq]: give --dim batch=1 --dim seq=128 or --shape x:1x128 (examples: choose your sizes)",
                    "--dim seq=32,64,128")
         image = ob.model([ob.node("Relu", ["x"], ["y"], "R")], [ob.value_info("x", ["n", 3, "h", "w"])], [ob.value_info("y", ["n", 3, "h", "w"])])
         self.write("image.onnx", image)

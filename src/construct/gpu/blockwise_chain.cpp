@@ -22,15 +22,7 @@ namespace {
 using schedule::Chain;
 using Links = std::vector<std::unique_ptr<Link>>;
 
-// Of a tile: its launch; of a block of steps: its barrier, and what waits for each other in it.
-constexpr double kTileCycles = 1500, kBlockCycles = 500;
-constexpr double kElementCycles = 0.05;  // SM cycles an element between the products
-constexpr double kProductCycles = 1.0 / 1250, kOperandCycles = 1.0 / 1700, kGroupProductCycles = 1.0 / 2048;
-
-struct Shape {
-  int64_t warps, rows, steps, stages;  // `rows` of instructions a warp, `steps` of a block
-  Multiplier multiplier = Multiplier::kWarp;
-};
+using Shape = StreamedTile;  // blocks of steps of the last product
 constexpr std::array<Shape, 6> kGroupShapes = {{{8, 1, 64, 2, Multiplier::kWarpGroup},
                                                 {4, 1, 64, 2, Multiplier::kWarpGroup},
                                                 {8, 1, 128, 2, Multiplier::kWarpGroup},
@@ -44,37 +36,15 @@ class BlockwiseChain {
   BlockwiseChain(const Chain& chain, const Links& links, const Link& last, const Shape& shape, const TargetInfo& target)
       : chain_(chain), links_(links), last_(last), shape_(shape), target_(target), last_tile_(tile_of_last()) {
     for (const auto& link : links) {
-      tiles_.push_back(rows_by(shape.steps));
+      tiles_.push_back(rows_by(shape.block));
       tiles_.back().tile_k = round_up(link->k, by_groups() ? line_elements(half()) : kMatrixSteps);
     }
-    last_tile_.tile_k = shape.steps;
+    last_tile_.tile_k = shape.block;
   }
   BlockwiseChain(const BlockwiseChain&) = delete;
   BlockwiseChain& operator=(const BlockwiseChain&) = delete;
 
-  bool fits() const {
-    const bool rows = tile_rows() / 2 < round_up(last_.m, kInstructionRows);
-    const bool steps = shape_.steps / 2 < round_up(last_.k, kMatrixSteps);
-    return rows && steps && registers() <= schedule::kMaxStreamedRegisters &&
-           registers() * block_threads() <= kSmRegisters && shared_bytes() <= target_.levels.front().capacity_bytes;
-  }
-
-  double predicted_ns() const {
-    const int64_t tiles = last_.batch * ceil_div(last_.m, tile_rows());
-    const int64_t at_once =
-        std::max<int64_t>(1, std::min(target_.levels.front().capacity_bytes / shared_bytes(), blocks_by_registers()));
-    const auto waves = static_cast<double>(ceil_div(tiles, target_.compute_units * at_once));
-    const auto together = static_cast<double>(std::min(at_once, ceil_div(tiles, target_.compute_units)));
-    const double product_cycles =
-        by_groups() ? kGroupProductCycles : kProductCycles + kOperandCycles / static_cast<double>(shape_.rows);
-    int64_t depth = last_.n;
-    for (const auto& link : links_) depth += link->k;
-    const double work = static_cast<double>(tile_rows() * shape_.steps) *
-                        (kElementCycles + static_cast<double>(depth) * product_cycles);
-    const double of_few = 8.0 / static_cast<double>(shape_.warps);  // a tile alone: its warps wait for themselves
-    const auto blocks = static_cast<double>(ceil_div(last_.k, shape_.steps));
-    return waves * (kTileCycles + blocks * (kBlockCycles + std::max(together, of_few) * work)) / kCyclesPerNs;
-  }
+  bool fits() const { return construct::fits(shape_, work(), target_); }
 
   void schedule(Construction& out) const {
     schedule::Schedule& s = out.schedule;
@@ -105,27 +75,26 @@ class BlockwiseChain {
     }
     tma ? last.fetch_blocks(Side::kRight, last.sums(), steps) : attach_operand(last, Side::kRight, last.sums(), steps);
     s.pipeline(last.sums(), steps, shape_.stages);
-    out.predicted_ns = predicted_ns();
+    out.predicted_ns = predicted_ns(shape_, work(), target_);
     out.trace = {
         fmt::format("tiles of {} rows by {} threads, {} steps of {} products at a time, {} blocks of them under way, "
                     "{} bytes shared{}{}",
-                    tile_rows(), threads(), shape_.steps, links_.size() + 1, shape_.stages, shared_bytes(),
+                    tile_rows(), shape_.threads(), shape_.block, links_.size() + 1, shape_.stages, shared_bytes(),
                     by_groups() ? ", by matrix instructions of warp groups" : "", tma ? ", by TMA" : "")};
   }
 
  private:
-  bool by_groups() const { return shape_.multiplier == Multiplier::kWarpGroup; }
+  bool by_groups() const { return shape_.by_groups(); }
   int64_t half() const { return last_.product.match.a.type().bytes(); }
-  int64_t threads() const { return shape_.warps * kWarpThreads; }
-  int64_t tile_rows() const { return shape_.warps * shape_.rows * kInstructionRows; }
-  // With a warp for TMA beside several groups; registers go to blocks as if it were a group.
-  int64_t block_threads() const { return threads() + (by_groups() && shape_.warps > kGroupWarps ? kWarpThreads : 0); }
-  int64_t blocks_by_registers() const {
-    return kSmRegisters / (registers() * round_up(block_threads(), kGroupWarps * kWarpThreads));
+  int64_t tile_rows() const { return shape_.tile_rows(); }
+  StreamedWork work() const {
+    int64_t depth = last_.n;
+    for (const auto& link : links_) depth += link->k;
+    return {last_.batch, last_.m, last_.k, depth, registers(), shared_bytes()};
   }
   // Of a thread: what it has of the result, and of one block the sums of all products and the operand made of them.
   int64_t registers() const {
-    return schedule::blockwise_registers(shape_.rows, shape_.steps, std::ssize(links_), last_.n);
+    return schedule::blockwise_registers(shape_.rows, shape_.block, std::ssize(links_), last_.n);
   }
 
   ThreadBlockTile rows_by(int64_t columns) const {
@@ -141,10 +110,10 @@ class BlockwiseChain {
     const int64_t pad = by_groups() ? 0 : kBankBytes;
     const auto lines = [&](int64_t count, int64_t elements) { return count * (elements * half() + pad); };
     const int64_t columns = ThreadBlockTile::extent(last_tile_.columns);
-    int64_t once = 0, each = std::max(lines(shape_.steps, columns), lines(columns, shape_.steps));
+    int64_t once = 0, each = std::max(lines(shape_.block, columns), lines(columns, shape_.block));
     for (const ThreadBlockTile& tile : tiles_) {
       once += std::max(lines(tile_rows(), tile.tile_k), lines(tile.tile_k, tile_rows()));
-      each += std::max(lines(shape_.steps, tile.tile_k), lines(tile.tile_k, shape_.steps));
+      each += std::max(lines(shape_.block, tile.tile_k), lines(tile.tile_k, shape_.block));
     }
     return once + shape_.stages * each + kReservedBytes;
   }
@@ -169,8 +138,8 @@ class BlockwiseChain {
   Layout middle_layout() const {
     const std::vector<Factor>& rows = last_tile_.rows;
     const Layout by_rows = tiled(Layout(), first(), round_up(last_.m, tile_rows()), rows);
-    std::vector<Factor> steps = {{ceil_div(last_.k, shape_.steps), FactorKind::kUnrolled}};
-    for (const Factor& f : step_factors(shape_.steps)) steps.push_back(f);
+    std::vector<Factor> steps = {{ceil_div(last_.k, shape_.block), FactorKind::kUnrolled}};
+    for (const Factor& f : step_factors(shape_.block)) steps.push_back(f);
     return split(by_rows, first() + rows.size() + 1, steps);
   }
   void attach_middle(schedule::Schedule& s, const ProductLoops& last, const std::string& loop) const {
@@ -181,7 +150,7 @@ class BlockwiseChain {
     loops.add_outer(first() + 1, dim);
     loops.add(last_tile_.rows, dim);
     loops.add_outer(1, dim);
-    loops.add(step_factors(shape_.steps), dim);
+    loops.add(step_factors(shape_.block), dim);
     loops.order(s, middle);
   }
   void attach_operand(ProductLoops& loops, Side side, const std::string& stage, const std::string& loop) const {

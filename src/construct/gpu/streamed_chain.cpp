@@ -21,15 +21,7 @@ namespace {
 using schedule::Chain;
 using Names = std::vector<std::string>;
 
-// Of a tile: its launch; of a block of keys: its barrier, and what waits for each other in it.
-constexpr double kTileCycles = 1500, kBlockCycles = 500;
-constexpr double kElementCycles = 0.05;  // SM cycles an element between the products
-constexpr double kProductCycles = 1.0 / 1250, kOperandCycles = 1.0 / 1700, kGroupProductCycles = 1.0 / 2048;
-
-struct Shape {
-  int64_t warps, rows, keys, stages;  // `rows` of instructions a warp, `keys` of a block
-  Multiplier multiplier = Multiplier::kWarp;
-};
+using Shape = StreamedTile;
 constexpr std::array<Shape, 9> kGroupShapes = {{{4, 1, 128, 2, Multiplier::kWarpGroup},
                                                 {4, 1, 64, 2, Multiplier::kWarpGroup},
                                                 {4, 1, 64, 3, Multiplier::kWarpGroup},
@@ -66,39 +58,18 @@ class StreamedChain {
         scores_tile_(scores_tile(shape)),
         values_tile_(values_tile(shape, values_.n)) {
     scores_tile_.tile_k = round_up(scores_.k, by_groups() ? line() : kMatrixSteps);
-    values_tile_.tile_k = shape.keys;
+    values_tile_.tile_k = shape.block;
   }
   StreamedChain(const StreamedChain&) = delete;
   StreamedChain& operator=(const StreamedChain&) = delete;
 
-  static te::OnlineCut cut(const Shape& shape) { return {shape.keys, kPairs, kPair}; }
+  static te::OnlineCut cut(const Shape& shape) { return {shape.block, kPairs, kPair}; }
 
-  bool fits() const {
-    const bool rows = tile_rows() / 2 < round_up(scores_.m, kInstructionRows);
-    const bool keys = shape_.keys / 2 < round_up(scores_.n, kMatrixSteps);
-    return rows && keys && find_row_of_maximum() >= 0 && registers() <= schedule::kMaxStreamedRegisters &&
-           registers() * block_threads() <= kSmRegisters && shared_bytes() <= target_.levels.front().capacity_bytes;
-  }
-
-  double predicted_ns() const {
-    const int64_t tiles = scores_.batch * ceil_div(scores_.m, tile_rows());
-    const int64_t at_once =
-        std::max<int64_t>(1, std::min(target_.levels.front().capacity_bytes / shared_bytes(), blocks_by_registers()));
-    const auto waves = static_cast<double>(ceil_div(tiles, target_.compute_units * at_once));
-    const auto together = static_cast<double>(std::min(at_once, ceil_div(tiles, target_.compute_units)));
-    const auto elements = static_cast<double>(tile_rows() * shape_.keys);
-    // Rows of a warp share what comes from shared memory for each instruction.
-    const double product_cycles =
-        by_groups() ? kGroupProductCycles : kProductCycles + kOperandCycles / static_cast<double>(shape_.rows);
-    const double work = elements * (kElementCycles + static_cast<double>(scores_.k + values_.n) * product_cycles);
-    const double of_few = 8.0 / static_cast<double>(shape_.warps);  // a tile alone: its warps wait for themselves
-    const auto blocks = static_cast<double>(ceil_div(scores_.n, shape_.keys));
-    return waves * (kTileCycles + blocks * (kBlockCycles + std::max(together, of_few) * work)) / kCyclesPerNs;
-  }
+  bool fits() const { return find_row_of_maximum() >= 0 && construct::fits(shape_, work(), target_); }
 
   void schedule(Construction& out) {
     s_ = &out.schedule;
-    s_->online(maximum_, shape_.keys, kPairs, kPair);
+    s_->online(maximum_, shape_.block, kPairs, kPair);
     ProductLoops result(chain_.program, output_, values_tile_, target_, *s_);
     ProductLoops values(values_.program, values_.product, values_tile_, target_, *s_);
     ProductLoops scores(scores_.program, scores_.product, scores_tile_, target_, *s_);
@@ -118,11 +89,11 @@ class StreamedChain {
     for (ProductLoops* loops : {&scores, &values})
       tma ? loops->fetch_blocks(Side::kRight, rows(), "r0") : attach_operand(*loops, Side::kRight, rows(), "r0");
     s_->carry(rows());
-    out.predicted_ns = predicted_ns();
+    out.predicted_ns = predicted_ns(shape_, work(), target_);
     out.trace = {
         fmt::format("tiles of {} rows by {} threads, {} keys at a time, {} blocks of them under way, {} bytes "
                     "shared{}{}",
-                    tile_rows(), threads(), shape_.keys, shape_.stages, shared_bytes(),
+                    tile_rows(), shape_.threads(), shape_.block, shape_.stages, shared_bytes(),
                     by_groups() ? ", by matrix instructions of warp groups" : "", tma ? ", by TMA" : "")};
   }
 
@@ -134,8 +105,8 @@ class StreamedChain {
 
   static ThreadBlockTile scores_tile(const Shape& shape) {
     if (shape.multiplier == Multiplier::kWarpGroup)
-      return tile_of(GroupTile{shape.warps / kGroupWarps, shape.rows, shape.keys}, kPair);
-    return tile_of(WarpTile{shape.warps, 1, shape.rows, shape.keys / kInstructionColumns}, kPair);
+      return tile_of(GroupTile{shape.warps / kGroupWarps, shape.rows, shape.block}, kPair);
+    return tile_of(WarpTile{shape.warps, 1, shape.rows, shape.block / kInstructionColumns}, kPair);
   }
   // Of warp groups with columns in whole lines of their operand.
   ThreadBlockTile values_tile(const Shape& shape, int64_t columns) const {
@@ -144,7 +115,7 @@ class StreamedChain {
     return tile_of_blocks({shape.warps / kGroupWarps, shape.rows, round_up(columns, kInstructionColumns)});
   }
 
-  bool by_groups() const { return shape_.multiplier == Multiplier::kWarpGroup; }
+  bool by_groups() const { return shape_.by_groups(); }
   int64_t half() const { return scores_.product.match.a.type().bytes(); }
   int64_t line() const { return line_elements(half()); }
 
@@ -165,17 +136,14 @@ class StreamedChain {
     }
   }
   void attach_operand(ProductLoops& loops, Side side, const std::string& stage, const std::string& loop) const {
-    const int64_t steps = &loops.tile() == &scores_tile_ ? scores_tile_.tile_k : shape_.keys;
+    const int64_t steps = &loops.tile() == &scores_tile_ ? scores_tile_.tile_k : shape_.block;
     by_groups() ? loops.attach_blocks(side, stage, loop) : loops.attach_operand(side, stage, loop, steps);
   }
 
-  int64_t threads() const { return shape_.warps * kWarpThreads; }
-  // With a warp for TMA beside several groups; registers go to blocks as if it were a group.
-  int64_t block_threads() const { return threads() + (by_groups() && shape_.warps > kGroupWarps ? kWarpThreads : 0); }
-  int64_t blocks_by_registers() const {
-    return kSmRegisters / (registers() * round_up(block_threads(), kGroupWarps * kWarpThreads));
+  StreamedWork work() const {
+    return {scores_.batch, scores_.m, scores_.n, scores_.k + values_.n, registers(), shared_bytes()};
   }
-  int64_t tile_rows() const { return shape_.warps * shape_.rows * kInstructionRows; }
+  int64_t tile_rows() const { return shape_.tile_rows(); }
   size_t batch() const { return scores_.product.batch.size(); }  // axes
   std::string rows() const { return online_.wide + ".row"; }
   const std::string& scores() const { return chain_.segments[0].output(); }
@@ -186,19 +154,20 @@ class StreamedChain {
     return names;
   }
 
-  int64_t registers() const { return schedule::streamed_registers(shape_.rows, shape_.keys, values_.n); }
+  int64_t registers() const { return schedule::streamed_registers(shape_.rows, shape_.block, values_.n); }
 
   int64_t shared_bytes() const {
     const int64_t pad = by_groups() ? 0 : kBankBytes;
     const auto lines = [&](int64_t count, int64_t elements) { return count * (elements * half() + pad); };
     const int64_t columns = ThreadBlockTile::extent(values_tile_.columns);
-    const int64_t values = std::max(lines(shape_.keys, columns), lines(columns, shape_.keys));
-    return lines(tile_rows(), scores_tile_.tile_k) + shape_.stages * (lines(shape_.keys, scores_tile_.tile_k) + values);
+    const int64_t values = std::max(lines(shape_.block, columns), lines(columns, shape_.block));
+    return lines(tile_rows(), scores_tile_.tile_k) +
+           shape_.stages * (lines(shape_.block, scores_tile_.tile_k) + values);
   }
 
   // What one warp's lanes hold of a block of keys, in all stages alike: pairs of neighbours.
   std::vector<Factor> key_factors() const {
-    return {{shape_.keys / kInstructionColumns, FactorKind::kUnrolled},
+    return {{shape_.block / kInstructionColumns, FactorKind::kUnrolled},
             {kPairs, FactorKind::kThreads},
             {kPair, FactorKind::kVector}};
   }
@@ -226,7 +195,7 @@ class StreamedChain {
     s_->layout(rows(), of_rows);
     // Matrices have one axis of batch, in front of lines that fill whole tiles.
     s_->layout(weights, split(tiled(Layout(), 1, round_up(scores_.m, tile_rows()), factors), factors.size() + 2,
-                              step_factors(shape_.keys)));
+                              step_factors(shape_.block)));
   }
 
   Names tile_output(ProductLoops& result) {
@@ -266,7 +235,7 @@ class StreamedChain {
     attach(weights);
     size_t dim = 0;
     WarpLoops loops = row_loops(dim, 1, 1);
-    loops.add(step_factors(shape_.keys), dim);
+    loops.add(step_factors(shape_.block), dim);
     loops.order(*s_, weights);
     for (const std::string& sum : block_sums()) attach_combined(sum);
     attach(powers());
@@ -310,7 +279,38 @@ class StreamedChain {
   schedule::Schedule* s_ = nullptr;
 };
 
+// Of a tile: its launch; of a block: its barrier, and what waits for each other in it.
+constexpr double kTileCycles = 1500, kBlockCycles = 500;
+constexpr double kElementCycles = 0.05;  // SM cycles an element between the products
+constexpr double kProductCycles = 1.0 / 1250, kOperandCycles = 1.0 / 1700, kGroupProductCycles = 1.0 / 2048;
+
 }  // namespace
+
+bool fits(const StreamedTile& tile, const StreamedWork& work, const TargetInfo& target) {
+  const bool rows = tile.tile_rows() / 2 < round_up(work.m, kInstructionRows);
+  const bool length = tile.block / 2 < round_up(work.length, kMatrixSteps);
+  return rows && length && work.registers <= schedule::kMaxStreamedRegisters &&
+         work.registers * tile.block_threads() <= kSmRegisters &&
+         work.shared_bytes <= target.levels.front().capacity_bytes;
+}
+
+double predicted_ns(const StreamedTile& tile, const StreamedWork& work, const TargetInfo& target) {
+  const int64_t tiles = work.batch * ceil_div(work.m, tile.tile_rows());
+  const int64_t by_registers =
+      kSmRegisters / (work.registers * round_up(tile.block_threads(), kGroupWarps * kWarpThreads));
+  const int64_t at_once =
+      std::max<int64_t>(1, std::min(target.levels.front().capacity_bytes / work.shared_bytes, by_registers));
+  const auto waves = static_cast<double>(ceil_div(tiles, target.compute_units * at_once));
+  const auto together = static_cast<double>(std::min(at_once, ceil_div(tiles, target.compute_units)));
+  const auto elements = static_cast<double>(tile.tile_rows() * tile.block);
+  // Rows of a warp share what comes from shared memory for each instruction.
+  const double product_cycles =
+      tile.by_groups() ? kGroupProductCycles : kProductCycles + kOperandCycles / static_cast<double>(tile.rows);
+  const double cycles = elements * (kElementCycles + static_cast<double>(work.depth) * product_cycles);
+  const double of_few = 8.0 / static_cast<double>(tile.warps);  // a tile alone: its warps wait for themselves
+  const auto blocks = static_cast<double>(ceil_div(work.length, tile.block));
+  return waves * (kTileCycles + blocks * (kBlockCycles + std::max(together, of_few) * cycles)) / kCyclesPerNs;
+}
 
 void add_streamed(const StreamedProducts& products, const Construction& base, const TargetInfo& target,
                   Candidates& candidates) {

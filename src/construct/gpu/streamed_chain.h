@@ -3,6 +3,7 @@
 #include <string>
 
 #include "construct/gpu/product_loops.h"
+#include "core/model_units.h"
 #include "schedule/match/tile_chain.h"
 #include "te/axes.h"
 #include "te/online.h"
@@ -24,6 +25,29 @@ struct Link {
   Link(const Link&) = delete;
   Link& operator=(const Link&) = delete;
 };
+
+/// A tile of a chain that reads operands block by block: its warps, `rows` of instructions of each, `block` elements of
+/// a row that are there at a time, and blocks under way.
+struct StreamedTile {
+  int64_t warps, rows, block, stages;
+  Multiplier multiplier = Multiplier::kWarp;
+
+  bool by_groups() const { return multiplier == Multiplier::kWarpGroup; }
+  int64_t threads() const { return warps * kWarpThreads; }
+  int64_t tile_rows() const { return warps * rows * kInstructionRows; }
+  /// With a warp for TMA beside several groups; registers go to blocks as if it were a group.
+  int64_t block_threads() const { return threads() + (by_groups() && warps > kGroupWarps ? kWarpThreads : 0); }
+};
+
+/// What such tiles do: `m` rows of each of a batch, along `length` elements; `depth` counts the steps of the products
+/// before the last one and its columns; a thread has `registers`, a tile `shared_bytes`.
+struct StreamedWork {
+  int64_t batch, m, length, depth, registers, shared_bytes;
+};
+
+/// Whether registers and shared memory hold a tile, and no more than half of one is empty.
+bool fits(const StreamedTile& tile, const StreamedWork& work, const TargetInfo& target);
+double predicted_ns(const StreamedTile& tile, const StreamedWork& work, const TargetInfo& target);
 
 /// A chain of two products: the first one, and the last one with what it leaves.
 struct StreamedProducts {

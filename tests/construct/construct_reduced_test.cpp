@@ -153,6 +153,29 @@ TEST(ConstructReduced, NoBlocksWalkAndALastColumnIsCombinedByAllThreads) {
 }
 
 // The kernel that adds the parts takes single columns.
+// As a gradient behind a ReLU, which leaves beside the sums of its columns: in parts whose rows fill no tile.
+TEST(ConstructReduced, RowsLeaveFromPartsThatFillNoTile) {
+  for (const int64_t tokens : {300, 150, 120}) {
+    te::Builder b;
+    const te::Tensor x = b.placeholder("x", DataType::f16(), {tokens, 32});
+    const te::Tensor w = b.placeholder("w", DataType::f16(), {64, 32});
+    const te::Tensor z = b.placeholder("z", DataType::f16(), {tokens, 64});
+    const te::Tensor acc =
+        b.reduce("acc", {tokens, 64}, {32}, te::CombinerKind::kSum, [&](const auto& i, const auto& r) {
+          return wide(x({i[0], r[0]})) * wide(w({i[1], r[0]}));
+        });
+    const te::Tensor y = b.compute("y", acc.shape, [&](const auto& i) {
+      return select(wide(z(i)) > float_imm(0), cast(DataType::f16(), acc(i)), imm(DataType::f16(), 0));
+    });
+    const te::Tensor sums = b.reduce("sums", {64}, {tokens}, te::CombinerKind::kSum, [&](const auto& i, const auto& r) {
+      return wide(y({r[0], i[0]}));
+    });
+    SCOPED_TRACE(fmt::format("{} tokens", tokens));
+    const std::vector<std::string> traces = check_reduced(b.finish("gradient", {y, sums}), "cuda:sm_90a", 2e-2);
+    EXPECT_TRUE(any_with(traces, "rows combined in parts"));
+  }
+}
+
 TEST(ConstructReduced, OddColumnsInParts) {
   check_reduced(tokens({1, 256, 16}, 17, DataType::f16(), te::CombinerKind::kSum), "cuda:sm_80", 2e-2);
   check_reduced(tokens({2, 192, 16}, 21, DataType::f32(), te::CombinerKind::kMax), "cuda:sm_90a", 1e-5);

@@ -112,9 +112,8 @@ class ReducedKernel {
   }
 
   // The rows of a tile as they are stored in shared memory, and to memory: neighbouring threads, neighbouring columns.
-  void store_rows(ProductLoops& loops, const std::string& tile, int64_t threads, schedule::Schedule& s) const {
+  void store_rows(ProductLoops& loops, int64_t threads, schedule::Schedule& s) const {
     const te::Compute& c = *program_.find_compute(stored_);
-    s.write_at(stored_, root_, tile);
     std::vector<std::string> rows = te::axis_names(c.axes);
     const std::string column = rows.back();
     rows.pop_back();
@@ -139,8 +138,9 @@ class ReducedKernel {
     const int64_t storing = std::min(columns, threads);
     s.split(root_, column, {columns / storing, storing}).threads(root_, column + ".2").parallel(root_, tiles);
     s.compute_at(reduced_, root_, tiles.back(), loop::Scope::kStack);
-    if (!stored_.empty()) store_rows(loops, tiles.back(), threads, s);
+    if (!stored_.empty()) s.write_at(stored_, root_, tiles.back());
     s.compute_at(value_, root_, tiles.back(), loop::Scope::kStack, kBankBytes / bytes);
+    if (!stored_.empty()) store_rows(loops, threads, s);  // a remainder of threads seems to read further parts
     const std::string row = loops.fused(reduced_, rows_);
     s.split(reduced_, row, {kTogether}).split(reduced_, column, {std::min(columns, threads / kTogether)});
     s.reorder(reduced_, {column + ".0", column + ".1", row + ".1", row + ".0"});

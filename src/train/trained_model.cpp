@@ -1,7 +1,9 @@
 #include "train/trained_model.h"
 
 #include <algorithm>
+#include <cstring>
 #include <set>
+#include <span>
 
 #include "support/error.h"
 #include "support/join.h"
@@ -19,6 +21,20 @@ using graph::ValueId;
 
 constexpr const char* kOwnNames[] = {"labels",      "learning_rate", "loss",       "step",
                                      "run_of_step", kLossScale,      "good_steps", kSkippedSteps};
+
+// Whether these are what a mask adds to scores, 0 where it leaves them and else a number that nothing learns.
+bool is_mask(const graph::Value& value) {
+  constexpr float kLowest = -1e4;  // as the mildest of exporters has it
+  const std::span<const std::byte> bytes = *value.constant;
+  bool hides = false;
+  for (size_t at = 0; at < bytes.size(); at += sizeof(float)) {
+    float x = 0;
+    std::memcpy(&x, bytes.data() + at, sizeof x);
+    if (x > kLowest && x != 0) return false;
+    hides = hides || x <= kLowest;
+  }
+  return hides;
+}
 
 class ModelMaker {
  public:
@@ -70,6 +86,10 @@ class ModelMaker {
       const graph::Value& value = graph().value(id);
       if (!value.is_constant() || !weights.contains(value.name) || value.type.type != DataType::f32()) continue;
       if (std::ranges::count(measured, id) != 0) continue;
+      if (is_mask(value)) {
+        out_.masks.push_back(value.name);
+        continue;
+      }
       known.push_back(value.name);
       if (options_.trained.empty() || is_one_of(value.name, options_.trained)) trained.insert(value.name);
     }

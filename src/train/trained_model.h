@@ -20,6 +20,7 @@ struct TrainedModel {
   std::vector<graph::RefTensor> initial;  // of each
   /// Of each, the model's parameters that lie in it; none: it is one itself.
   std::vector<std::vector<driver::StatePair::Part>> parts;
+  std::vector<std::string> masks;  // initializers of f32 that are no parameters: numbers that hide scores
   std::vector<graph::ValueId> statistics;
   std::vector<graph::RefTensor> initial_statistics;  // of each
   graph::ValueId loss = graph::kAbsent;

@@ -181,6 +181,7 @@ Training make_training(const frontend::ImportResult& model, const graph::OpTable
     throw UserError("a loss scale finds its value by steps that are not finite: they must be skipped");
   const TrainedModel trained = make_trained_model(model, ops, options);
   Training out;
+  out.masks = trained.masks;
   for (size_t p = 0; p < trained.parameters.size(); ++p)
     append(out.parameters, seen_names({{trained.graph.value(trained.parameters[p]).name, "", {}, trained.parts[p]}}));
   out.functions.push_back({"step", step_graph(trained, ops, options, out)});

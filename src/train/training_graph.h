@@ -27,6 +27,7 @@ struct Training {
   std::vector<driver::FunctionGraph> functions;
   std::vector<driver::StatePair> states;  // with the values that they begin with
   std::vector<std::string> parameters;    // which of the states, or of their parts, are
+  std::vector<std::string> masks;         // initializers that look like parameters and are none
   std::vector<std::string> averages;      // the states that "eval" takes for its parameters, or none
   transform::Recomputed recomputed = {};  // by the first step
 };

@@ -37,6 +37,23 @@ TEST(TrainingFunctions, HaveTheirOwnInputsAndOutputs) {
   EXPECT_EQ(trainer.session("eval").entries(), (Names{"step", "grads", "eval"}));
 }
 
+// What a mask adds to scores is an initializer like a bias, and none that learns.
+TEST(TrainingFunctions, MasksAreNoParameters) {
+  for (const auto& [numbers, is_mask] : {std::pair("[0.0, -10000.0]", true),
+                                         {"[-3.0e38, -3.0e38]", true},
+                                         {"[0.5, -10000.0]", false},
+                                         {"[0.0, 0.0]", false},
+                                         {"[0.0, -9999.0]", false}}) {
+    std::string text = kLinear;
+    text.replace(text.find("[0.25, -0.5]"), 12, numbers);
+    const Training training =
+        make_training(model_of(text, {"w", "b"}), ops::all_ops(), {Loss::kMeanSquared, {.method = Method::kAdam}});
+    using Names = std::vector<std::string>;
+    EXPECT_EQ(training.parameters, is_mask ? Names{"w"} : (Names{"w", "b"})) << numbers;
+    EXPECT_EQ(training.masks, is_mask ? Names{"b"} : Names{}) << numbers;
+  }
+}
+
 // p' = p - rate g of plain gradient descent, so g is known from the step; and neither other function changes a state.
 TEST(TrainingFunctions, GradientsAreThoseOfTheStep) {
   Trainer trainer(model_of(kLinear, {"w", "b"}), {Loss::kMeanSquared, {.method = Method::kSgd}});

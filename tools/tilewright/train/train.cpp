@@ -72,6 +72,9 @@ void print_text(const GlobalOptions& global, const train::Training& training, co
   const auto [count, elements] = parameters(training);
   say(global, fmt::format("a run is a step: it takes {} and gives loss; it trains {} of {} elements in all",
                           fmt::join(names, ", "), count_text(count, "parameter"), elements));
+  if (!training.masks.empty())
+    say(global,
+        fmt::format("constants, since they hold a mask's numbers and no weights: {}", fmt::join(training.masks, ", ")));
   say(global,
       "beside it, without a change: --function grads gives loss and gradients, eval the model's output and loss");
 }
@@ -106,6 +109,7 @@ int train_model(const GlobalOptions& global, const VerbOptions& options) {
                                        {"optimizer", name_of(chosen.optimizer.method)}};
     document["states"] = train::seen_names(training.states);
     document["functions"] = function_names(training);
+    document["masks"] = training.masks;
     const TrainingMemory memory = memory_of(compiled);
     document["memory"] = {{"states", memory.states}, {"peak", memory.peak()}};
     for (const auto& [function, bytes] : memory.functions) document["memory"][function] = bytes;

@@ -26,7 +26,7 @@ double apply(const double* args) {
 constexpr double kRounded = 0.501;  // half a unit and a little: computed in f64 and rounded
 
 // Sorted by name: docs/internals/vector-math.md holds the same bounds, tests/math and tests/expr enforce them.
-constexpr std::array<ElementaryFunction, 25> kFunctions = {{
+constexpr std::array<ElementaryFunction, 26> kFunctions = {{
     {"acos", 1, apply<std::acos>, kRounded},
     {"acosh", 1, apply<std::acosh>, kRounded},
     {"asin", 1, apply<std::asin>, kRounded},
@@ -49,6 +49,7 @@ constexpr std::array<ElementaryFunction, 25> kFunctions = {{
     {"tan", 1, apply<std::tan>, kRounded},
     {"tanh", 1, apply<std::tanh>, 4},
     {kPhilox, 7, philox_word, 0},
+    {kRough, 1, [](const double* x) { return x[0]; }, 0},
     // PTX ISA 9.0: ex2.approx.ftz, div.full, rcp.approx.ftz. Of the first and the last subnormals are zeros.
     {"exp2_approx", 1, apply<std::exp2>, 2},
     {"quotient_approx", 2, [](const double* x) { return x[0] / x[1]; }, 2},

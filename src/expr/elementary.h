@@ -21,6 +21,8 @@ inline bool is_instruction(std::string_view name) { return name == "sqrt" || nam
 /// exact.
 constexpr std::string_view kPhilox = "philox";
 constexpr int kMostOperands = 7;
+/// rough(x) = x, of which 16 bits are wanted: what it is made of may be approximate, though it is stored as f32.
+constexpr std::string_view kRough = "rough";
 /// The row of `name`, or null.
 const ElementaryFunction* find_elementary(std::string_view name);
 

@@ -6,6 +6,7 @@
 #include <array>
 #include <set>
 
+#include "expr/elementary.h"
 #include "expr/scalar.h"
 #include "lower/passes.h"
 
@@ -148,7 +149,8 @@ class Approximable {
       const bool named = (x.is_var() || x.op() == Op::kLoad) && names_[what].contains(x->name);
       const auto is_found = [&](const Expr& arg) { return found.contains(&*arg); };
       const bool holds = (what == kCoarse ? coarse : made) || named || std::ranges::any_of(x->args, is_found);
-      if (holds && (what == kAll || !x.type().is_half())) found.insert(&*x);
+      const bool as_rounded = x.type().is_half() || is_call(x, kRough);
+      if (holds && (what == kAll || !as_rounded)) found.insert(&*x);
     });
     return found.contains(&*e);
   }

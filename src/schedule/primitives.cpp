@@ -342,6 +342,7 @@ constexpr Row kRows[] = {
     {{1, 1}, {0, 0}, false, apply_branch},
     {{0, 0}, {3, 3}, false, apply_online},
     {{0, 0}, {0, 0}, false, apply_carry},
+    {{0, 0}, {0, 0}, false, apply_whole},
 };
 
 const Row& row_of(const Primitive& p) { return kRows[static_cast<size_t>(p.kind)]; }

@@ -90,13 +90,13 @@ Span unite(const Span& a, const Span& b) {
 }  // namespace
 
 Region read_region(const State& state, const Stage& producer, const Stage& consumer, size_t at_loop,
-                   const Stage* except) {
+                   const std::set<const Stage*>& except) {
   const Analyzer ranges = loop_ranges(state);
   const std::set<std::string> inner = inner_vars(state, consumer, at_loop);
   const Shape& shape = producer.compute.outputs.front().shape;
   std::vector<Span> spans;
   for (const Stage* reader : state.readers(producer)) {
-    if (reader == except) continue;
+    if (except.contains(reader)) continue;
     if (reader != &consumer && !is_attached_inside(state, *reader, consumer, at_loop)) {
       throw UserError(
           fmt::format("compute_at {} {}: stage {} reads it outside", producer.name(), consumer.name(), reader->name()));

@@ -12,6 +12,7 @@
 #include "te/online.h"
 #include "te/reads.h"
 #include "te/rewrite.h"
+#include "te/whole_elements.h"
 
 namespace tw::schedule {
 namespace {
@@ -34,6 +35,11 @@ void check_attached(const State& state, const te::Program& program) {
   }
 }
 
+bool have_same_axes(const te::Compute& a, const te::Compute& b) {
+  const auto same = [](const te::Axis& x, const te::Axis& y) { return x.name == y.name && x.extent == y.extent; };
+  return std::ranges::equal(a.axes, b.axes, same) && std::ranges::equal(a.reduce_axes, b.reduce_axes, same);
+}
+
 }  // namespace
 
 void refresh(State& state, const te::Program& program, const std::vector<std::string>& changed) {
@@ -43,7 +49,10 @@ void refresh(State& state, const te::Program& program, const std::vector<std::st
     const bool is_changed = std::find(changed.begin(), changed.end(), compute.name()) != changed.end();
     const auto old = std::find_if(state.stages.begin(), state.stages.end(),
                                   [&](const Stage& s) { return s.name() == compute.name(); });
-    if (old == state.stages.end() || is_changed) {
+    // Where only what it reads has another form, a stage that combines nothing stays as it is.
+    const bool keeps_loops =
+        old != state.stages.end() && !compute.is_reduction() && have_same_axes(old->compute, compute);
+    if (old == state.stages.end() || (is_changed && !keeps_loops)) {
       if (old != state.stages.end() && (old->has_loop_primitives || !old->is_root())) {
         throw UserError(fmt::format("stage {} has loop primitives before one that changes its body", compute.name()));
       }
@@ -247,6 +256,12 @@ void apply_online(State& state, const Primitive& p) {
       te::online(current_program(state), p.stage, {p.factors[0], p.factors[1], p.factors[2]});
   if (!online.ok()) throw UserError(online.reason());
   refresh(state, online->program, online->changed);
+}
+
+void apply_whole(State& state, const Primitive& p) {
+  te::Compute& c = state.stage(p.stage).compute;
+  if (c.is_reduction()) throw UserError(fmt::format("whole: stage {} combines elements", p.stage));
+  for (Expr& body : c.body) body = te::unrounded(body);
 }
 
 }  // namespace tw::schedule

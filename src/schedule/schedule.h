@@ -52,7 +52,7 @@ enum class PrimitiveKind : uint8_t {
                // them. Rows are counted as if x went on to where the last position reads; "s.rhs" is [batch, positions,
                // columns, steps]. A fifth factor says by how much the last axis of rows goes on, as it does for that
                // reason in a product before this one: these lines of "s.lhs" are zeros.
-  kWriteAt,    // loops [consumer, l]: the stage, an output that copies a tensor point by point, or such a copy for
+  kWriteAt,    // loops [consumer, l]: the stage, an output made of one tensor point by point, or such a copy for
                // another kernel, is stored inside loop l of stage `consumer`: as far as others read the tensor
                // there, or else at the values of the consumer's first axes. No element may be stored twice.
   kImplement,  // a root stage, what computes it (loop::Kernel::implementation) in place of code for its loops
@@ -65,6 +65,7 @@ enum class PrimitiveKind : uint8_t {
   kCarry,   // the stage is such a reduction over tuples, in whose loop its parts are computed: what is relative to the
             // maximum of a part is relative to that of all so far, and sums begin with what they are added to
             // (carry.cpp)
+  kWhole,   // the stage, which combines nothing, rounds nothing to 16 bits on the way to its elements
 };
 
 inline constexpr const char* kLastFirst = "last first";
@@ -151,6 +152,7 @@ class Schedule {
     return add({kOnline, maximum, {}, {block, each, width}});
   }
   Schedule& carry(const std::string& tuple) { return add({kCarry, tuple}); }
+  Schedule& whole(const std::string& stage) { return add({kWhole, stage}); }
 
   friend bool operator==(const Schedule&, const Schedule&) = default;
 

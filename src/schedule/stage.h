@@ -114,6 +114,7 @@ void apply_rfactor(State& state, const Primitive& primitive);
 void apply_layout(State& state, const Primitive& primitive);
 void apply_matrices(State& state, const Primitive& primitive);
 void apply_online(State& state, const Primitive& primitive);
+void apply_whole(State& state, const Primitive& primitive);
 
 /// The maths of all stages as they are.
 te::Program current_program(const State& state);
@@ -127,7 +128,7 @@ void check_fresh(const State& state, const std::string& name);
 
 /// Part of `producer` that is read inside loop `at_loop` of `consumer`, by others than `except` (regions.cpp).
 Region read_region(const State& state, const Stage& producer, const Stage& consumer, size_t at_loop,
-                   const Stage* except = nullptr);
+                   const std::set<const Stage*>& except = {});
 
 /// Variables that run inside loop `at_loop` of `consumer`: its deeper loops, all loops of stages attached there.
 std::set<std::string> inner_vars(const State& state, const Stage& consumer, size_t at_loop);

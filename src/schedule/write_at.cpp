@@ -10,18 +10,41 @@
 namespace tw::schedule {
 namespace {
 
-// The tensor that an output copies, point by point.
-std::string copied_by(const State& state, const Stage& stage) {
+// Whether a load reads the own point of `c`, or of several for each point one and the same.
+bool reads_own(const te::Compute& c, const Expr& load) {
+  bool own = !load->predicated && load->args.size() >= c.axes.size();
+  for (size_t d = 0; own && d < load->args.size(); ++d) {
+    const Expr& index = load.arg(static_cast<int>(d));
+    own = d < c.axes.size() ? equal(index, c.axes[d].var()) : index.op() == Op::kIntImm;
+  }
+  return own;
+}
+
+// The one tensor that an output is made of, point by point.
+std::string source_of(const State& state, const Stage& stage) {
   const te::Compute& c = stage.compute;
-  const bool copies =
-      !c.is_reduction() && c.outputs.size() == 1 && c.body[0].op() == Op::kLoad && !c.body[0]->predicated;
-  if (!copies || !te::reads_own_point(c, c.body[0]->name))
-    throw UserError(fmt::format("write_at: stage {} is no copy of a tensor, point by point", stage.name()));
+  std::set<std::string> sources;
+  bool own = !c.is_reduction() && c.outputs.size() == 1;
+  te::visit_reads(c, [&](const Expr& load) {
+    sources.insert(load->name);
+    own = own && reads_own(c, load);
+  });
+  if (!own || sources.size() != 1)
+    throw UserError(fmt::format("write_at: stage {} is not made of one tensor, point by point", stage.name()));
   const auto is_inside = [](const Stage* reader) { return !reader->is_root(); };
   const std::vector<const Stage*> readers = state.readers(stage);
   if (state.program.is_output(stage.name()) != readers.empty() || std::ranges::any_of(readers, is_inside))
     throw UserError(fmt::format("write_at: stage {} is no output, or is read by its kernel", stage.name()));
-  return c.body[0]->name;
+  return *sources.begin();
+}
+
+// What reads `source` elsewhere, as another output may before it has its place.
+std::set<const Stage*> other_roots(const State& state, const Stage& source, const Stage& consumer) {
+  std::set<const Stage*> roots;
+  for (const Stage* reader : state.readers(source)) {
+    if (reader->is_root() && reader != &consumer) roots.insert(reader);
+  }
+  return roots;
 }
 
 // The points of the consumer's first axes inside loop `at`.
@@ -114,11 +137,14 @@ void apply_write_at(State& state, const Primitive& p) {
   if (stage.has_loop_primitives || !stage.is_root())
     throw UserError(fmt::format("write_at: {} comes before its loop primitives", p.stage));
   if (consumer.name() == stage.name()) throw UserError(fmt::format("write_at: {} inside itself", stage.name()));
-  const Stage* source = state.producer(copied_by(state, stage));
+  const Stage* source = state.producer(source_of(state, stage));
   const Analyzer ranges = loop_ranges(state);
-  const bool read_by_others = source != nullptr && state.readers(*source).size() > 1;
-  const Region region =
-      read_by_others ? read_region(state, *source, consumer, at, &stage) : first_axes(stage, consumer, at);
+  const std::set<const Stage*> roots =
+      source == nullptr ? std::set<const Stage*>() : other_roots(state, *source, consumer);
+  const bool read_by_others = source != nullptr && state.readers(*source).size() > roots.size();
+  Region region = read_by_others ? read_region(state, *source, consumer, at, roots) : first_axes(stage, consumer, at);
+  region.base.resize(stage.compute.axes.size());
+  region.extent.resize(stage.compute.axes.size());
   check_apart(stage, region, turns_of(state, consumer, at, ranges), ranges);
   stage.consumer = consumer.name();
   stage.at_loop = p.loops[1];

@@ -28,6 +28,7 @@ struct Sum {
   bool found = false;            // the exponential
   std::optional<DataType> half;  // to which it is rounded
   Expr others, of_row;           // null: 1
+  Expr kept;                     // which terms are not 0; null: all
   bool guarded = false;          // 0 in place of terms that are NaN
   std::vector<size_t> rows;      // which of its axes are those of the maximum
   const std::string& name() const { return compute.name(); }
@@ -52,7 +53,7 @@ class OnlinePass {
     }
     if (wide_ == nullptr) return declined("no sum of exponentials relative to {} has columns", maximum);
     use_powers_of_two();
-    Online out{rewritten(), whole_, wide_->name(), {}};
+    Online out{rewritten(), whole_, wide_->name(), {}, wide_->kept ? kept_name() : ""};
     out.changed.push_back(maximum);
     for (const Sum& s : sums_) {
       out.changed.push_back(s.name());
@@ -71,11 +72,18 @@ class OnlinePass {
     add_blocks(out);
     add_tuple(out);
     const std::vector<Expr> row = variables(max_.axes);
-    out.computes.push_back(compute(max_.name(), max_.axes, member(max_.name(), row, int_imm(0))));
-    for (const Sum& s : sums_) out.computes.push_back(result(s));
+    const Expr max = member(max_.name(), row, int_imm(0));
+    const Expr elements = unit_ == 0 ? max : max * imm(type(), unit_ * std::numbers::ln2);
+    out.computes.push_back(compute(max_.name(), max_.axes, elements));
+    std::set<std::string> once;  // a row: read where they are
+    for (const Sum& s : sums_) {
+      out.computes.push_back(result(s));
+      if (&s != wide_) once.insert(s.name());
+    }
     for (const Compute& c : program_.computes) {
       if (depends_on_max(c) && !is_sum(c.name())) out.computes.push_back(c);
     }
+    out = inline_computes(out, once);
     drop_unread(out);
     verify(out);
     return out;
@@ -86,7 +94,7 @@ class OnlinePass {
   // takes the maximum off them. Not of elements with a mask that is read: the lowest number would become -inf.
   void use_powers_of_two() {
     const Expr& e = max_.body[0];
-    if (e.op() != Op::kLoad || type() != DataType::f32() || !wide_->half || program_.is_output(max_.name())) return;
+    if (e.op() != Op::kLoad || type() != DataType::f32() || !wide_->half) return;
     const auto elements = std::ranges::find(program_.computes, e->name, &Compute::name);
     const auto of_sum = [&](const Sum& s) { return s.others && reads(s.others, e->name); };
     bool only = elements != program_.computes.end() && !elements->is_reduction() && elements->outputs.size() == 1 &&
@@ -136,12 +144,16 @@ class OnlinePass {
   int64_t column_groups() const { return ceil_div(columns(), cut_.each * cut_.width); }
   static std::string part(const std::string& tensor) { return tensor + ".block"; }
   static std::string whole(const std::string& tensor) { return tensor + ".row"; }
+  std::string kept_name() const { return wide_->name() + ".kept"; }
 
-  // What stands between the maximum and the sums becomes part of their terms.
+  // What stands between the maximum and the sums becomes part of their terms; what there is once a row may leave the
+  // program besides.
   void inline_between(const std::string& maximum) {
+    const size_t rows = program_.find_compute(maximum)->axes.size();
     std::set<std::string> between;
     for (const Compute& c : program_.computes) {
-      if (c.is_reduction() || program_.is_output(c.name()) || !depends_on(program_, c, maximum)) continue;
+      const bool stays = program_.is_output(c.name()) && c.axes.size() > rows;
+      if (c.is_reduction() || stays || !depends_on(program_, c, maximum)) continue;
       const auto follows = [&](const Compute& r) { return r.is_reduction() && depends_on(program_, r, c.name()); };
       if (std::ranges::any_of(program_.computes, follows)) between.insert(c.name());
     }
@@ -159,6 +171,7 @@ class OnlinePass {
     if (sum.guarded && !divides_by_sum(sum)) return refuse(c.name(), "has terms that are 0 where they are NaN");
     if (!sum.found) return refuse(c.name(), "sums no multiples of an exponential relative to " + max_.name());
     const bool wide = rank > rows();
+    if (sum.kept && !wide) return refuse(c.name(), "leaves terms out");
     if (wide && wide_ != nullptr) return refuse(c.name(), "is a second sum with columns");
     sums_.push_back(std::move(sum));
     if (wide) wide_ = &sums_.back();
@@ -192,6 +205,10 @@ class OnlinePass {
     if (rounds) {
       sum.half = e.arg(0).type();
       return collect(sum, e.arg(0).arg(0));
+    }
+    if (e.op() == Op::kSelect && is_zero(e.arg(2)) && !reads(e.arg(0), max_.name()) && reads(e.arg(1), max_.name())) {
+      sum.kept = sum.kept ? sum.kept && e.arg(0) : e.arg(0);
+      return collect(sum, e.arg(1));
     }
     if (const Expr guarded = without_nan_guard(e)) {
       sum.guarded = true;
@@ -262,7 +279,8 @@ class OnlinePass {
             .axes = std::move(axes),
             .reduce_axes = {},
             .body = {body},
-            .combiner = {}};
+            .combiner = {},
+            .needed = {}};
   }
 
   Compute over_block(const std::string& name, std::vector<Axis> axes, CombinerKind kind, const Expr& body) const {
@@ -289,6 +307,13 @@ class OnlinePass {
     const Expr exponential = power(element(row, j), finite(max(at)));
     out.computes.push_back(compute(max_.name() + ".exp", elements, inside(j, exponential, zero)));
     const Tensor powers = out.computes.back().outputs[0];
+    if (wide_->kept) {
+      VarMap values = {{wide_->step(), j}};
+      for (size_t d = 0; d < rows(); ++d) values[wide_->compute.axes[wide_->rows[d]].name] = elements[d].var();
+      const Expr power = powers(variables(elements));
+      const Expr kept = select(substitute(wide_->kept, values), power, zero);
+      out.computes.push_back(compute(kept_name(), elements, inside(j, kept, zero)));
+    }
     for (const Sum& s : sums_) {
       std::vector<Axis> all = axes;
       VarMap values = {{s.step(), r}};
@@ -297,7 +322,7 @@ class OnlinePass {
         all = block_axes({column->extent});
         values[column->name] = all.back().var();
       }
-      Expr term = powers(at_step(var("r0")));
+      Expr term = (s.kept ? out.tensor(kept_name()) : powers)(at_step(var("r0")));
       if (s.half) term = cast(type(), cast(*s.half, term));
       if (s.others) term = term * inside(r, substitute(s.others, values), zero);
       out.computes.push_back(over_block(part(s.name()), all, CombinerKind::kSum, term));

@@ -21,19 +21,20 @@ struct Online {
   std::vector<std::string> changed;  // computes of the old program that have other bodies
   std::string wide;                  // the sum with columns
   std::vector<std::string> sums;     // the others
+  std::string kept;                  // "R.kept", where terms of that sum are left out; else empty
 };
 
 /// With `maximum` M = max_j s_j and sums R = sum_j exp(s_j - M) g_j h, where h does not depend on j, each block n of
 /// the row has
 ///   m_n = max_j s_j, R_n = sum_j exp(s_j - m_n) g_j   over its own j,
 /// and two parts of the row combine by m = max(m1, m2), R = R1 exp(m1 - m) + R2 exp(m2 - m): a reduction over a tuple.
-/// Terms that are 0 where they are NaN (rows of which a mask leaves nothing) give a sum of 0. What a sum rounds to 16
-/// bits stays rounded, without h; elements s_j are not rounded to 16 bits on their way. Blocks of which a mask leaves
-/// nothing are not needed, where s_j = mask of i and j ? x : -1e30 or less, x is made of a sum of products alone, and
-/// the mask leaves each row something.
-/// Names: "R.block" [rows, blocks, columns], "M.block", "M.exp" [rows, blocks, block], "R.row" [rows, each, groups,
-/// width] with "M.row" [rows, each] and those of other sums. One of the sums has columns, one axis of them. Declines,
-/// with the reason, what is not of this form.
+/// Terms of the sum with columns that a condition of i and j leaves out, as dropout does, are 0 in "R.kept", like
+/// M.exp. Terms that are 0 where they are NaN (rows of which a mask leaves nothing) give a sum of 0. What a sum rounds
+/// to 16 bits stays rounded, without h; elements s_j are not rounded to 16 bits on their way. Blocks of which a mask
+/// leaves nothing are not needed, where s_j = mask of i and j ? x : -1e30 or less, x is made of a sum of products
+/// alone, and the mask leaves each row something. Names: "R.block" [rows, blocks, columns], "M.block", "M.exp" [rows,
+/// blocks, block], "R.row" [rows, each, groups, width] with "M.row" [rows, each] and those of other sums. One of the
+/// sums has columns, one axis of them. Declines, with the reason, what is not of this form.
 Result<Online> online(const Program& program, const std::string& maximum, const OnlineCut& cut);
 
 }  // namespace tw::te

@@ -47,11 +47,16 @@ int Editor::append(Node node, const std::vector<TensorType>& types) {
   return index;
 }
 
-ValueId Editor::add(Node node) {
+std::vector<ValueId> Editor::add_all(Node node) {
   const std::vector<TensorType> types = ops_.at(node.op).output_types(graph::make_call(graph_, node));
-  TW_CHECK(types.size() == 1, "operator '{}' has {} outputs", node.op, types.size());
-  const int index = append(std::move(node), types);
-  return graph_.nodes[index].outputs[0];
+  return graph_.nodes[append(std::move(node), types)].outputs;
+}
+
+ValueId Editor::add(Node node) {
+  const std::string op = node.op;
+  const std::vector<ValueId> outputs = add_all(std::move(node));
+  TW_CHECK(outputs.size() == 1, "operator '{}' has {} outputs", op, outputs.size());
+  return outputs[0];
 }
 
 ValueId Editor::emit(std::string name, std::string op, std::vector<ValueId> inputs, graph::Attrs attrs) {

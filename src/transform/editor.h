@@ -48,6 +48,8 @@ class Editor {
 
   /// Appends a node (operator, name, attributes, inputs) with one output, of the type that its operator infers.
   graph::ValueId add(graph::Node node);
+  /// The same with as many outputs as there are types.
+  std::vector<graph::ValueId> add_all(graph::Node node);
   graph::ValueId emit(std::string name, std::string op, std::vector<graph::ValueId> inputs, graph::Attrs attrs = {});
   /// The same named after `like`.
   graph::ValueId emit(const graph::Node& like, std::string op, std::vector<graph::ValueId> inputs,

@@ -68,6 +68,31 @@ TEST(Chain, AttentionByThreadsReadsKeysInBlocks) {
   }
 }
 
+// What training wants of each row: stored by one of the threads that share it, by tiles with rows to spare and without.
+TEST(Chain, AttentionByThreadsLeavesWhatThereIsOnceARow) {
+  constexpr size_t kMost = 2;  // the interpreter takes seconds for one
+  std::vector<Attention> shapes = {{1, 2, 64, 256, 16, 16, true, DataType::f16()},
+                                   {2, 1, 130, 101, 24, 9, true, DataType::bf16()},
+                                   {1, 1, 96, 75, 8, 40, false, DataType::f16()},
+                                   {1, 2, 192, 192, 16, 16, false, DataType::f16(), false, true}};
+  for (Attention& a : shapes) {
+    a.statistics = true;
+    a.drops = a.keys % 2 != 0;
+    const GroupTask task{attention(a), {}};
+    for (const char* target : {"cuda:sm_80", "cuda:sm_90a"}) {
+      const targets::Target t = targets::find_target(target);
+      size_t tried = 0;
+      for (const Construction& c : construct(t.families, task, t.info, nullptr)) {
+        if (c.trace.at(0).find("keys at a time") == std::string::npos || ++tried > kMost) continue;
+        SCOPED_TRACE(fmt::format("{}, {} queries, {} keys: {}", target, a.queries, a.keys, c.trace[0]));
+        check_candidate(task, t, c, a.type == DataType::f16() ? 1e-2 : 4e-2);
+        EXPECT_EQ(schedule::apply(te::apply_layouts(task.program, c.constant_layouts), c.schedule).kernels.size(), 1U);
+      }
+      EXPECT_GT(tried, 0U) << target;
+    }
+  }
+}
+
 // Heads of several lines of 128 bytes: whole ones, such that end with a tensor of lines that TMA fetches, and others.
 TEST(Chain, WarpGroupsTakeHeadsOfSeveralLines) {
   constexpr size_t kMost = 2;  // of each: the interpreter takes seconds for one

@@ -241,6 +241,7 @@ te::Program attention(const Attention& a) {
   const te::Tensor k = b.placeholder("k", a.type, {a.batch, a.keys, a.heads, a.depth});
   const te::Tensor v = b.placeholder("v", a.type, {a.batch, a.keys, a.heads, a.values});
   const te::Tensor mask = b.placeholder("mask", DataType::f32(), {a.batch, 1, 1, a.keys});
+  const te::Tensor drop = b.placeholder("drop", DataType::i32(), {a.queries, a.keys});
   const auto wide = [](const Expr& e) { return cast(DataType::f32(), e); };
   const Shape rows = {a.batch, a.heads, a.queries};
   const Shape all = {a.batch, a.heads, a.queries, a.keys};
@@ -263,14 +264,18 @@ te::Program attention(const Attention& a) {
     return power({i[0], i[1], i[2], r[0]});
   });
   const te::Tensor scale = b.compute("scale", rows, [&](const auto& i) { return float_imm(1) / sum(i); });
-  const te::Tensor weights = b.compute("weights", all, [&](const auto& i) {
+  const te::Tensor shares = b.compute("weights", all, [&](const auto& i) {
     return cast(a.type, power(i) * scale({i[0], i[1], i[2]}));
+  });
+  const te::Tensor weights = !a.drops ? shares : b.compute("dropped", all, [&](const auto& i) {
+    const Expr kept = Expr(0) <= cast(ScalarType::kI64, drop({i[2], i[3]}));
+    return cast(a.type, select(kept, wide(shares(i)) * float_imm(1.25), float_imm(0)));
   });
   const te::Tensor out = b.reduce("out", {a.batch, a.heads, a.queries, a.values}, {a.keys}, te::CombinerKind::kSum,
                                   [&](const auto& i, const auto& r) {
                                     return wide(weights({i[0], i[1], i[2], r[0]})) * wide(v({i[0], r[0], i[1], i[3]}));
                                   });
-  const te::Program p = b.finish("attention", {out});
+  const te::Program p = a.statistics ? b.finish("attention", {out, most, scale}) : b.finish("attention", {out});
   return te::merge_reductions(te::apply_layouts(p, te::mergeable_axes(p)));
 }
 

@@ -65,6 +65,8 @@ struct Attention {
   DataType type = DataType::f32();  // of operands, and of what multiplies the values
   bool shared = false;              // queries, by the whole batch
   bool causal = false;              // query i sees the keys up to i
+  bool statistics = false;          // of each row leave the program, too
+  bool drops = false;               // weights where a number of i32 for each key and query is negative
 };
 
 // softmax(scale * Q K^T + mask) V; Q, K and V are stored [batch, position, head, depth] as projections leave them.

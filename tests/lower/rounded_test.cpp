@@ -30,6 +30,8 @@ TEST(Rounded, WhatIsStoredAsF32IsExact) {
   EXPECT_FALSE(approximates(expanded("f32", "for i in 8 { Y[i] = exp(X[i]) }")));
   EXPECT_FALSE(approximates(expanded("f32", "for i in 8 { Y[i] = (X[i] / X[0]) }")));
   EXPECT_TRUE(approximates(expanded("f32", "for i in 8 { Y[i] = cast<f32>(cast<f16>(exp(X[i]))) }")));
+  EXPECT_TRUE(approximates(expanded("f32", "for i in 8 { Y[i] = rough((1:f32 / exp(X[i]))) }")));
+  EXPECT_FALSE(approximates(expanded("f32", "for i in 8 { Y[i] = (rough(X[i]) / exp(X[i])) }")));
   EXPECT_FALSE(approximates(expanded("f32", "for i in 8 { let e = exp(X[i]) { Y[i] = e } }")));
   EXPECT_TRUE(approximates(expanded("f16",
                                     "alloc s: f32[1] register\ns[0] = 0:f32\n"

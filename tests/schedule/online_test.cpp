@@ -253,6 +253,32 @@ output s
   EXPECT_EQ(refused_for(other, Schedule().online("m", 3, 1, 1)), "s depends in another way on m");
 }
 
+// What there is once a row, and weights that are left out.
+TEST(Online, StatisticsLeaveAndTermsAreLeftOut) {
+  for (const int64_t block : {1, 8, 12, 40}) {
+    for (const DataType type : {DataType::f32(), DataType::f16()}) {
+      Attention a{2, 1, 5, 40, 4, 12, true, type};
+      a.statistics = a.drops = true;
+      const te::Program p = attention(a);
+      expect_same(p, Schedule().online("most", block, 1, 1), testing::whole_inputs(p), 1e-2);
+      expect_same(p, Schedule().online("most", block, 4, 2), testing::whole_inputs(p), 1e-2);
+    }
+  }
+}
+
+TEST(Whole, RoundsOnlyWhatIsStored) {
+  const te::Program p = te::parse_program(R"(te rounded
+input x: f32[8]
+s: f32[8] (i0) = (cast<f32>(cast<f16>(x[i0])) * 0.5:f32)
+y: f16[8] (i0) = cast<f16>(cast<f32>(cast<f16>(s[i0])))
+m: f32[] = max(r0 in 8) over () of cast<f32>(y[r0])
+output y, m
+)");
+  const std::string text = loop::to_string(apply(p, Schedule().inline_stage("s").whole("y")));
+  EXPECT_NE(text.find("= cast<f16>((x[y.i0] * 0.5:f32))"), std::string::npos) << text;
+  EXPECT_EQ(refused_for(p, Schedule().whole("m")), "whole: stage m combines elements");
+}
+
 TEST(Online, ItsProgramIsText) {
   const te::Program p = te::parse_program(R"(te members
 input x: f32[4, 9]

@@ -293,9 +293,12 @@ TEST(Primitives, LayoutsAreOfTensorsBetweenStages) {
             "schedule primitive 'layout z \"reorder(1, 0)\"': layout: z is no tensor between two stages");
   EXPECT_EQ(refusal(p, Schedule().layout("x", exchanged)),
             "schedule primitive 'layout x \"reorder(1, 0)\"': layout: x is no tensor between two stages");
-  EXPECT_EQ(refusal(p, Schedule().split("z", "i0", {2}).layout("y", exchanged)),
-            "schedule primitive 'layout y \"reorder(1, 0)\"': stage z has loop primitives before one that changes its "
+  EXPECT_EQ(refusal(p, Schedule().split("y", "r0", {2}).layout("y", exchanged)),
+            "schedule primitive 'layout y \"reorder(1, 0)\"': stage y has loop primitives before one that changes its "
             "body");
+  EXPECT_EQ(loops_of(p, Schedule().split("z", "i0", {2}).layout("y", exchanged)),
+            loops_of(p, Schedule().layout("y", exchanged).split("z", "i0", {2})))
+      << "what reads it keeps its loops";
   EXPECT_EQ(refusal(p, parse_schedule("split z i0 [2] \"fast\"")),
             "schedule primitive 'split z i0 [2] \"fast\"': it takes no option");
 }

@@ -95,6 +95,96 @@ TEST(ComputeAgain, OutputsAreKept) {
   EXPECT_EQ(products(computed_again(text)), 5);
 }
 
+// An attention and its gradients: the weights p are the left operand of a product, and on the way to three.
+constexpr const char* kAttention = R"(graph g {
+  input q : f16[2, 96, 64]
+  input k : f16[2, 80, 64]
+  input v : f16[2, 80, 32]
+  input o : f16[2, 96, 32]
+  input sums : f32[2, 96, 1]
+  kt : f16[2, 64, 80] = transpose(k) {perm = [0, 2, 1]}
+  vt : f16[2, 32, 80] = transpose(v) {perm = [0, 2, 1]}
+  s : f16[2, 96, 80] = matmul(q, kt)
+  p : f16[2, 96, 80] = softmax(s)
+  y : f16[2, 96, 32] = matmul(p, v)
+  pt : f16[2, 80, 96] = transpose(p) {perm = [0, 2, 1]}
+  dv : f16[2, 80, 32] = matmul(pt, o)
+  dp : f16[2, 96, 80] = matmul(o, vt)
+  whole : f32[2, 96, 80] = cast(dp) {to = "f32"}
+  less : f32[2, 96, 80] = sub(whole, sums)
+  w : f32[2, 96, 80] = cast(p) {to = "f32"}
+  dw : f32[2, 96, 80] = mul(w, less)
+  ds : f16[2, 96, 80] = cast(dw) {to = "f16"}
+  dq : f16[2, 96, 64] = matmul(ds, k)
+  dst : f16[2, 80, 96] = transpose(ds) {perm = [0, 2, 1]}
+  dk : f16[2, 80, 64] = matmul(dst, q)
+  output y, dq, dk, dv
+})";
+
+TEST(ComputeAgain, WeightsOfAnAttentionComeFromTheirRowsStatistics) {
+  const graph::Graph after = computed_again(kAttention);
+  EXPECT_EQ(products(after), 4 + 2 + 4) << "scores four times, dp twice, and what they are multiplied by";
+  for (const graph::Node& node : after.nodes) {
+    EXPECT_EQ(node.outputs.size(), node.op == "softmax" ? 3U : 1U) << node.name;
+  }
+  EXPECT_EQ(testing::count_nodes(after, "softmax"), 1);
+}
+
+// With dropout behind the softmax, as differentiate leaves it; the words that it compares with are the same for copies.
+std::string with_dropout() {
+  std::string text = kAttention;
+  const auto put = [&](const std::string& old, const std::string& now) {
+    text.replace(text.find(old), old.size(), now);
+  };
+  put("  input sums", "  input seed : i64[]\n  input step : i64[]\n  input sums");
+  put("  y : f16[2, 96, 32] = matmul(p, v)",
+      "  pd : f16[2, 96, 80] = dropout(p, seed, step) {ratio = 0.25}\n  y : f16[2, 96, 32] = matmul(pd, v)");
+  put("transpose(p) {perm", "transpose(pd) {perm");
+  put("cast(dp)", "cast(dd)");
+  put("  whole", "  dd : f16[2, 96, 80] = dropout(dp, seed, step) {ratio = 0.25}\n  whole");
+  return text;
+}
+
+TEST(ComputeAgain, DropoutOfWeightsComesAgain) {
+  const TransformContext context = of_gpu();
+  const graph::Graph before = testing::parse(with_dropout());
+  TransformContext stored = context;
+  stored.variant = kAlways;
+  graph::Graph graph = compute_again(before, context);
+  EXPECT_EQ(testing::count_nodes(graph, "dropout"), 2 + 2)
+      << "of weights forward and for the values, of dp for each other one";
+  graph = store_masks(sink_transposes(graph, context), stored);
+  EXPECT_EQ(testing::count_nodes(graph, "dropout_bits"), 1);
+  graph = fuse_chains(fuse(graph, context), context);
+  for (const graph::Node& node : graph.nodes) EXPECT_NE(node.op, "matmul") << graph::to_string(graph);
+  testing::expect_same_function(before, graph, 2e-2);
+}
+
+TEST(ComputeAgain, WeightsThatAnotherWantsStayAsTheyAre) {
+  for (const std::string also : {"output y, dq, dk, dv, p",
+                                 "more : f16[2, 96] = reduce_sum(p) {axes = [2], keepdims = 0}\n"
+                                 "  output y, dq, dk, dv, more"}) {
+    std::string text = kAttention;
+    text.replace(text.find("output y"), 20, also);
+    for (const graph::Node& node : computed_again(text).nodes) EXPECT_EQ(node.outputs.size(), 1U) << node.name;
+  }
+}
+
+TEST(ComputeAgain, AnAttentionAndItsGradientsAreOneKernelEach) {
+  const TransformContext context = of_gpu();
+  const graph::Graph before = testing::parse(kAttention);
+  graph::Graph graph = compute_again(before, context);
+  graph = fuse_chains(fuse(sink_transposes(graph, context), context), context);
+  std::vector<int> counts;
+  for (const graph::Node& node : graph.nodes) {
+    EXPECT_NE(node.op, "matmul") << node.name;
+    if (node.is_group()) counts.push_back(static_cast<int>(testing::count_nodes(*node.body, "matmul")));
+  }
+  std::ranges::sort(counts);
+  EXPECT_EQ(counts, (std::vector<int>{2, 2, 3, 3}));
+  testing::expect_same_function(before, graph, 2e-2);
+}
+
 // Parts of one value that are turned, too: nobody copies either.
 TEST(ComputeAgain, IndexMapsOfIndexMapsBelongToTheirReaders) {
   const TransformContext context = of_gpu();

@@ -191,6 +191,7 @@ void KernelEmitter::statements(const std::vector<Stmt>& stmts, Then then) {
 }
 
 void KernelEmitter::statement(const Stmt& s, Then then) {
+  if (!runs_beside_sums(s)) await_sums();
   switch (s->kind) {
     case StmtKind::kFor:
       if (s->for_kind == loop::ForKind::kMatrix) return matrix(s);
@@ -217,7 +218,10 @@ void KernelEmitter::serial(const Stmt& s) {
   names_.variables[s->var] = name;
   names_.ranges.bind(s->var, 0, s->extent);
   nested(fmt::format("for ({0} {1} = 0; {1} < {2}; ++{1}) ", names_.narrow ? "int" : "long long", name, s->extent),
-         [&] { statements(s->body, Then::kMore); });
+         [&] {
+           statements(s->body, Then::kMore);
+           await_sums();
+         });
 }
 
 void KernelEmitter::let(const Stmt& s, Then then) {
@@ -254,8 +258,12 @@ void KernelEmitter::branch(const Stmt& s, Then then) {
   names_.evaluated.clear();
   const bool around = lanes_differ_;
   lanes_differ_ = around || (group_ != nullptr && uses_var(substitute(s->predicate, lets_), group_->loops.back()->var));
-  nested(fmt::format("if ({}) ", condition), [&] { statements(s->body, then); });
-  if (!s->otherwise.empty()) nested("else ", [&] { statements(s->otherwise, then); });
+  const auto part = [&](const std::vector<Stmt>& body) {
+    statements(body, then);
+    await_sums();
+  };
+  nested(fmt::format("if ({}) ", condition), [&] { part(s->body); });
+  if (!s->otherwise.empty()) nested("else ", [&] { part(s->otherwise); });
   lanes_differ_ = around;
 }
 

@@ -136,7 +136,10 @@ class KernelEmitter {
   void group_matrix(const Stmt& s);
   // Notes sums to which no instruction adds in a loop: their first instructions have nothing to add to.
   void find_fresh_sums(const Stmt& allocation);
-  bool zeroes_fresh_sums(const Stmt& s);
+  bool zeroes_fresh_sums(const Stmt& s) const;
+  // Whether a statement of a turn may begin while the instructions of awaited sums run: where it adds to others.
+  bool runs_beside_sums(const Stmt& s) const;
+  void await_sums();
 
   template <typename Body>
   void by_threads(const ThreadGroup& group, const Body& body) {
@@ -233,6 +236,7 @@ class KernelEmitter {
   bool users_fetch_ = false;                        // fetched_by_users()
   std::set<std::string> fresh_sums_, begun_sums_;   // find_fresh_sums(); elements, by text, whose sums have begun
   std::set<std::string> running_;                   // there: running_sums()
+  std::set<std::string> awaited_;                   // there: those of a turn whose instructions run
   bool fills_ahead_ = false;                        // inside a pipelined loop's fill
   bool lanes_differ_ = false;                       // where a condition may hold for some of a row's lanes only
   bool stored_for_matrix_ = false;                  // by threads, not by copies

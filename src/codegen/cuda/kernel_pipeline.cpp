@@ -87,6 +87,7 @@ void KernelEmitter::use(const loop::PipelineParts& parts) {
     if (s->kind == StmtKind::kStore) stored_in_turn_.insert(s->buffer);
   });
   statements(parts.use, Then::kEnd);
+  await_sums();
   in_pipeline_ = around;
   stored_in_turn_ = stored_around;
   running_ = running_around;

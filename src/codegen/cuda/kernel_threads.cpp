@@ -46,7 +46,7 @@ void KernelEmitter::threads(const Stmt& s, Then then) {
       if (stored_for_matrix_) line("tw_written_for_matrix();");
       if (!sums.empty()) line("tw_matrix_end();");
       std::erase_if(sums, [&](const std::string& name) { return running_.contains(name); });
-      end_groups(sums);
+      in_pipeline_ ? awaited_.merge(sums) : end_groups(sums);
     });
   }
   group_ = nullptr;
@@ -104,6 +104,21 @@ std::set<std::string> KernelEmitter::running_sums(const std::vector<Stmt>& turn)
   return running;
 }
 
+bool KernelEmitter::runs_beside_sums(const Stmt& s) const {
+  const bool inside = group_ != nullptr || s->kind == StmtKind::kAllocate || s->kind == StmtKind::kBlock;
+  if (awaited_.empty() || inside) return true;
+  if (!loop::is_thread_loop(s)) return false;
+  bool others = zeroes_fresh_sums(s) || !sums_of_groups({s}).empty();
+  loop::visit(
+      {s}, [&](const Stmt& x) { others = others && (x->kind != StmtKind::kStore || !awaited_.contains(x->buffer)); });
+  loop::visit_exprs({s}, [&](const Expr& whole) {
+    visit(whole, [&](const Expr& e) { others = others && (e.op() != Op::kLoad || !awaited_.contains(e->name)); });
+  });
+  return others;
+}
+
+void KernelEmitter::await_sums() { end_groups(std::exchange(awaited_, {})); }
+
 void KernelEmitter::settle(const std::set<std::string>& sums) {
   for (const std::string& name : sums) line("tw_settled({});", names_.buffers.at(name).name);
 }
@@ -158,7 +173,7 @@ void KernelEmitter::group_matrix(const Stmt& s) {
 }
 
 // Sums that instructions of warp groups begin have no zeros stored to them: the first instruction takes none.
-bool KernelEmitter::zeroes_fresh_sums(const Stmt& s) {
+bool KernelEmitter::zeroes_fresh_sums(const Stmt& s) const {
   bool only = true;
   loop::visit({s}, [&](const Stmt& x) {
     const bool zeros = x->kind == StmtKind::kStore && is_zero(x->value) && fresh_sums_.contains(x->buffer);

@@ -55,6 +55,7 @@ class BlockwiseChain {
     last.make_matrices();
     for (size_t i = before.size(); i-- > 0;) before[i]->make_matrices();
     for (const schedule::ChainSegment& segment : chain_.segments) inline_all(segment, s);
+    s.whole(last.operand(Side::kLeft));
     for (const auto& loops : before) {
       lay_out(*loops, Side::kLeft);
       lay_out(*loops, Side::kRight);

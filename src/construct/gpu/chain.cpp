@@ -183,6 +183,20 @@ class ChainKernel {
   schedule::Schedule* s_ = nullptr;
 };
 
+void add_whole_rows(const Chain& chain, const Link& scores, const Link& values, const Construction& base,
+                    const TargetInfo& target, Candidates& candidates) {
+  for (TileShape shape : kShapes) {
+    const int64_t all = ceil_div(values.m, shape.rows);
+    for (shape.blocks = 1; shape.blocks <= std::min(all, schedule::kMaxRowBlocks); ++shape.blocks) {
+      if (all % shape.blocks != 0) continue;  // the last tile has as many
+      ChainKernel kernel(chain, scores, values, shape, target);
+      if (!kernel.fits()) continue;
+      candidates.push_back(base);
+      kernel.schedule(candidates.back());
+    }
+  }
+}
+
 }  // namespace
 
 Result<Candidates> construct_gpu_chain(const GroupTask& task, const TargetInfo& target) {
@@ -200,18 +214,10 @@ Result<Candidates> construct_gpu_chain(const GroupTask& task, const TargetInfo& 
   }
   const Link scores(schedule::segment_program(chain->program, chain->segments[0]), chain->segments[0].sum);
   const Link values(chain->program, chain->last);
-  for (TileShape shape : kShapes) {
-    const int64_t all = ceil_div(values.m, shape.rows);
-    for (shape.blocks = 1; shape.blocks <= std::min(all, schedule::kMaxRowBlocks); ++shape.blocks) {
-      if (all % shape.blocks != 0) continue;  // the last tile has as many
-      ChainKernel kernel(*chain, scores, values, shape, target);
-      if (!kernel.fits()) continue;
-      candidates.push_back(base);
-      kernel.schedule(candidates.back());
-    }
-  }
+  const bool alone = schedule::row_outputs(*chain).empty();
+  if (alone) add_whole_rows(*chain, scores, values, base, target, candidates);
   add_streamed({*chain, scores, values.product}, base, target, candidates);
-  add_split({*chain, scores, values.product}, base, target, candidates);
+  if (alone) add_split({*chain, scores, values.product}, base, target, candidates);
   if (candidates.empty()) return declined("no tile of rows fits shared memory");
   return best_distinct(std::move(candidates));
 }

@@ -125,6 +125,7 @@ class SplitChain {
     scores.make_matrices();
     if (!values.access(Side::kRight).by_steps) values.set_layout(Side::kRight, ProductLoops::Lines::kBesideEachOther);
     s_->inline_stage(powers());
+    if (!online_.kept.empty()) s_->inline_stage(online_.kept);
     const std::string root = values_.product.output;
     Names tiles = values.tile_output();
     const std::string loop = tiles.back();

@@ -78,10 +78,13 @@ class StreamedChain {
     scores.make_matrices();
     set_layouts(values, scores);
     s_->inline_stage(values_.product.sum);
-    lay_out(values.operand(Side::kLeft));
+    if (!online_.kept.empty()) s_->inline_stage(online_.kept);
     const Names tiles = tile_output(result);
+    for (const std::string& output : schedule::row_outputs(chain_)) s_->write_at(output, output_.output, tiles.back());
+    lay_out(values.operand(Side::kLeft));
     s_->compute_at(rows(), output_.output, tiles.back(), loop::Scope::kRegister);
     map_rows();
+    for (const std::string& output : schedule::row_outputs(chain_)) map_output(output);
     attach_block(values, scores);
     attach_operand(scores, Side::kLeft, output_.output, tiles.back());
     const bool tma = by_groups() && scores.may_fetch_blocks(Side::kRight, scores_.n) &&
@@ -224,6 +227,27 @@ class StreamedChain {
     loops.outer.emplace_back("r0");
     loops.order(*s_, rows());
     s_->pipeline(rows(), "r0", shape_.stages);
+  }
+
+  // What leaves the tile once a row: the first of the lanes that share the row stores it.
+  void map_output(const std::string& stage) {
+    const std::string row = fmt::format("i{}", row_of_maximum()), first = row + ".0";
+    std::vector<int64_t> extents;
+    Names parts;
+    WarpLoops loops;
+    for (size_t d = 0; d <= batch(); ++d) {
+      if (d != row_of_maximum()) loops.outer.push_back(fmt::format("i{}", d));
+    }
+    for (const Factor& f : values_tile_.rows) {
+      extents.push_back(f.extent);
+      parts.push_back(fmt::format("{}.{}", row, extents.size()));
+    }
+    s_->split(stage, row, extents);
+    s_->split(stage, first, {kPairs});  // of one
+    loops.outer.push_back(first + ".0");
+    loops.add(values_tile_.rows, parts);
+    loops.lanes.push_back(first + ".1");
+    loops.order(*s_, stage);
   }
 
   void attach(const std::string& stage) { s_->compute_at(stage, rows(), "r0", loop::Scope::kRegister); }

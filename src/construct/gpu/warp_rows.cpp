@@ -8,15 +8,21 @@
 namespace tw::construct {
 
 void WarpLoops::add(const std::vector<Factor>& factors, size_t& dim) {
+  std::vector<std::string> names;
+  while (names.size() < factors.size()) names.push_back(fmt::format("i{}", dim++));
+  add(factors, names);
+}
+
+void WarpLoops::add(const std::vector<Factor>& factors, const std::vector<std::string>& names) {
   size_t threads = 0;
   for (const Factor& f : factors) threads += f.kind == FactorKind::kThreads ? 1 : 0;
-  for (const Factor& f : factors) {
-    const std::string axis = fmt::format("i{}", dim++);
-    if (f.kind == FactorKind::kVector || f.kind == FactorKind::kMatrixVector) vector = axis;
-    if (f.kind != FactorKind::kThreads) {
-      inner.push_back(axis);
+  for (size_t k = 0; k < factors.size(); ++k) {
+    const FactorKind kind = factors[k].kind;
+    if (kind == FactorKind::kVector || kind == FactorKind::kMatrixVector) vector = names[k];
+    if (kind != FactorKind::kThreads) {
+      inner.push_back(names[k]);
     } else {
-      (--threads == 0 ? lanes : warps).push_back(axis);
+      (--threads == 0 ? lanes : warps).push_back(names[k]);
     }
   }
 }

@@ -19,6 +19,8 @@ struct WarpLoops {
 
   /// Axis number `dim` on of a stage, as factors of a tile; `dim` becomes the number of the next one.
   void add(const std::vector<Factor>& factors, size_t& dim);
+  /// The same of loops with these names.
+  void add(const std::vector<Factor>& factors, const std::vector<std::string>& names);
   void add_outer(size_t count, size_t& dim);
   /// Brings the loops of `stage` into this order and gives them to threads.
   void order(schedule::Schedule& s, const std::string& stage) const;

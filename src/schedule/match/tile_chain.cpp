@@ -91,6 +91,12 @@ std::string maximum_of(const Chain& chain) {
   return "";
 }
 
+std::vector<std::string> row_outputs(const Chain& chain) {
+  std::vector<std::string> names = chain.program.outputs;
+  std::erase(names, chain.output);
+  return names;
+}
+
 int64_t streamed_registers(int64_t rows, int64_t keys, int64_t columns) {
   constexpr int64_t kOthers = 48;
   const int64_t result = round_up(columns, kColumns) / 2;
@@ -152,6 +158,12 @@ std::string why_attention_declined(const Chain& chain, const TargetInfo& target)
   if (last.compute->reduce_axes.size() != 1 || scores.outputs[0].shape.size() != last.batch.size() + 2)
     return "rows of several axes";
   const std::string streaming = why_streaming_declined(chain, last.column.extent);
+  for (const std::string& name : row_outputs(chain)) {
+    const te::Compute& c = *program.find_compute(name);
+    if (!chain.contains(name) || c.axes.size() != last.batch.size() + 1) return name + " leaves the tiles besides";
+    if (chain.layouts.contains(name)) return name + " leaves the tiles with its axes in another order";
+    if (!streaming.empty()) return fmt::format("{} leaves the tiles besides, and {}", name, streaming);
+  }
   const std::string whole = streaming.empty() ? "" : why_whole_rows_declined(chain, target);
   return whole.empty() ? "" : fmt::format("{}, and block by block of a row: {}", whole, streaming);
 }
@@ -291,6 +303,7 @@ std::string why_tile_declined(const Chain& chain, const TargetInfo& target) {
       return c.name() + " is computed beside the chain";
   }
   if (!is_products(chain)) return why_attention_declined(chain, target);
+  if (chain.program.outputs.size() > 1) return "more than the last product's result leaves the group";
   const std::string resident = why_resident_declined(chain, target);
   if (resident.empty()) return "";
   const std::string blockwise = why_blockwise_declined(chain, target);

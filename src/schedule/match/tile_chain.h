@@ -1,6 +1,7 @@
 // Chains whose rows the threads of one tile of a GPU compute: attention, and products one after the other.
 #pragma once
 #include <string>
+#include <vector>
 
 #include "core/target_info.h"
 #include "schedule/match/chain.h"
@@ -24,6 +25,10 @@ std::string why_blockwise_declined(const Chain& chain, const TargetInfo& target)
 /// Registers of a thread of a warp that has `rows` times 16 rows of `columns` of the result and, beside them, of
 /// `steps` at a time the sums of `products` and the 16 bits that are made of them.
 int64_t blockwise_registers(int64_t rows, int64_t steps, int64_t products, int64_t columns);
+
+/// What leaves `chain` besides its output: of an attention what there is once a row, its maximum or what is made of one
+/// of its sums.
+std::vector<std::string> row_outputs(const Chain& chain);
 
 /// The stage that is the maximum of the rows between the two products; empty when there is none.
 std::string maximum_of(const Chain& chain);

@@ -168,7 +168,8 @@ std::optional<BlockCosts> cheapest_blocks(const schedule::Chain& chain, const Bl
 RuleResult pays(const schedule::Chain& chain, const TransformContext& context, Numbers& compared) {
   const TargetInfo& target = context.target;
   if (target.kind == DeviceKind::kCuda) {
-    if (is_by_thread(chain.program) || is_by_block(chain.program, target)) return kChainRule;
+    const bool alone = chain.program.outputs.size() == 1;
+    if (alone && (is_by_thread(chain.program) || is_by_block(chain.program, target))) return kChainRule;
     if (const std::string reason = schedule::why_tile_declined(chain, target); !reason.empty())
       return because(kChainRule, "{}", reason);
     if (schedule::is_products(chain)) {
@@ -310,17 +311,32 @@ class ChainFuser {
     std::vector<int> found;
     for (const ValueId in : graph_.nodes[chain.front()].inputs) {
       const int p = in == kAbsent ? -1 : producers_[in];
-      if (p < 0 || is_taken(p) || graph_.nodes[p].outputs.size() != 1) continue;
+      if (p < 0 || is_taken(p)) continue;
+      const bool alone = graph_.nodes[p].outputs.size() == 1;
       const bool only_here = !graph_.is_output(in) && std::ranges::all_of(readers_[in], inside);
-      if ((only_here || may_keep(p, chain)) && computes(p)) found.push_back(p);
+      const bool may_leave = alone && last_ == Role::kReduction;
+      const bool fits = (only_here && alone) || ((only_here || may_leave) && is_apart(p, chain));
+      if (fits && computes(p)) found.push_back(p);
     }
     return found;
   }
 
-  // Whether what `p` computes may leave the group of a reduction: no path leads from it to the reduction through
-  // others.
-  bool may_keep(int p, const std::vector<int>& chain) {
-    return last_ == Role::kReduction && order_.between(order_.of(p), order_.of(chain.front())) == ClusterOrder::kNone;
+  // Whether what `p` computes may leave the group of `chain` besides: no path leads from it there through others.
+  bool is_apart(int p, const std::vector<int>& chain) {
+    const auto leads_back = [&](int reader) {
+      const int from = order_.of(reader);
+      return std::ranges::any_of(chain, [&](int n) {
+        const bool reads = std::ranges::any_of(graph_.nodes[n].inputs, [&](ValueId in) {
+          return in != kAbsent && producers_[in] >= 0 && order_.of(producers_[in]) == from;
+        });
+        return reads || order_.between(from, order_.of(n)) != ClusterOrder::kNone;
+      });
+    };
+    return std::ranges::all_of(graph_.nodes[p].outputs, [&](ValueId out) {
+      return std::ranges::all_of(readers_[out], [&](int reader) {
+        return std::ranges::find(chain, reader) != chain.end() || !leads_back(reader);
+      });
+    });
   }
 
   // Whether node `p` has stages worth a place in a chain: not a copy, not what no te describes.
@@ -379,6 +395,9 @@ class ChainFuser {
     return true;
   }
 
+  // What is combined besides: rows of a reduction, or what an attention has of each row.
+  bool may_leave_more() const { return last_ == Role::kReduction || context_.target.kind == DeviceKind::kCuda; }
+
   RuleResult pays(const std::vector<int>& chain, Numbers& compared) const {
     const std::string_view name = last_ == Role::kReduction ? kReducedRule : kChainRule;
     const Graph merged = merge_groups(graph_, {chain});
@@ -386,7 +405,7 @@ class ChainFuser {
       return node.is_group() &&
              merged.value(node.outputs.back()).name == graph_.value(graph_.nodes[chain.back()].outputs[0]).name;
     });
-    if (group == merged.nodes.end() || (last_ != Role::kReduction && group->outputs.size() != 1))
+    if (group == merged.nodes.end() || (!may_leave_more() && group->outputs.size() != 1))
       return because(name, "several values would leave the group");
     const auto winograd = std::ranges::find(group->body->nodes, "winograd_conv", &Node::op);
     if (winograd != group->body->nodes.end())

@@ -5,6 +5,10 @@
 //
 // What is on the right of a product, a b with a wide b, becomes (b^T a^T)^T: rows of a chain are those of its last
 // product's left operand.
+//
+// An attention's weights are among those values where nothing but products want them. The first of these reads the
+// softmax, which then leaves the maximum m of each row and r = 1 / sum exp(s - m), too; the others have exp(s - m) r of
+// scores s of their own (Dao et al. 2022, algorithm 4): what the softmax says, in the same order.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -25,6 +29,9 @@ class ComputeAgain {
 
   graph::Graph run() {
     editor_.for_each_old([&](const Node& node) {
+      if (node.op == "softmax") leave_statistics(node);
+    });
+    editor_.for_each_old([&](const Node& node) {
       if (node.op != "matmul" || node.outputs.size() != 1) return;
       for (const size_t side : {0, 1}) {
         if (const ValueId own = is_wide(node, side) ? own_operand(node, side) : kAbsent; own != kAbsent)
@@ -37,6 +44,12 @@ class ComputeAgain {
  private:
   // Nodes between products and one operand of a later one, those products too.
   using Cone = std::set<const Node*>;
+
+  // A softmax whose result is computed again of what it leaves of each row; the product that reads it itself.
+  struct Statistics {
+    ValueId maximum, scale;
+    ValueId kept;  // what that product computes
+  };
 
   static Ints swapped_order(size_t rank) {
     Ints perm(rank);
@@ -64,14 +77,67 @@ class ComputeAgain {
     return true;
   }
 
-  Cone cone_of(ValueId value) const {
-    Cone cone;
+  // Gives a softmax its statistics, where all that reads its result is multiplied, by more products than one.
+  void leave_statistics(const Node& node) {
+    const ValueId result = node.outputs[0];
+    const int64_t rank = std::ssize(editor_.shape(result)), axis = node.int_attr_or("axis", -1);
+    if (node.outputs.size() != 1 || (axis != -1 && axis != rank - 1) || !editor_.type(result).type.is_half()) return;
+    if (!has_products(cone_of(node.inputs[0], result))) return;
+    const std::optional<std::vector<int>> products = products_behind(result);
+    if (!products || products->size() < 2) return;
+    Node more = node;
+    more.outputs.clear();
+    more.attrs["outputs"] = int64_t{3};
+    const std::vector<ValueId> all = editor_.add_all(std::move(more));
+    editor_.replace(result, all[0]);
+    const int keeper = *std::ranges::min_element(*products);
+    statistics_[all[0]] = {all[1], all[2], editor_.node(static_cast<size_t>(keeper)).outputs[0]};
+  }
+
+  // The products that multiply what is computed of `value` point by point; nothing where something else reads it.
+  std::optional<std::vector<int>> products_behind(ValueId value) const {
+    std::vector<int> found;
     std::vector<ValueId> open = {value};
+    std::set<ValueId> seen(open.begin(), open.end());
+    while (!open.empty()) {
+      const ValueId id = open.back();
+      open.pop_back();
+      if (editor_.graph().is_output(id)) return std::nullopt;
+      for (const int n : editor_.readers(id)) {
+        const Node& reader = editor_.node(static_cast<size_t>(n));
+        const ValueId out = reader.outputs[0];
+        const bool turns = reader.op == "transpose" && behind_turn(out) == id;
+        if (reader.op == "matmul") {
+          const size_t side = reader.inputs[0] == id ? 0 : 1;
+          if (reader.inputs[0] == reader.inputs[1] || !is_wide(reader, side)) return std::nullopt;
+          if (std::ranges::count(found, n) == 0) found.push_back(n);
+        } else if (turns || belongs(reader, value)) {
+          if (seen.insert(out).second) open.push_back(out);
+        } else {
+          return std::nullopt;
+        }
+      }
+    }
+    return found;
+  }
+
+  // Whether `product` computes the weights that `node`, a softmax, gives another one.
+  bool is_again(const Node& node, const Node& product) const {
+    const auto known = statistics_.find(node.outputs[0]);
+    return known != statistics_.end() && known->second.kept != product.outputs[0];
+  }
+
+  // What computes `start`, of the shape of `value`; with what `product`, if any, has of weights that come again.
+  Cone cone_of(ValueId start, ValueId value, const Node* product = nullptr) const {
+    Cone cone;
+    std::vector<ValueId> open = {start};
     while (!open.empty()) {
       const ValueId id = open.back();
       open.pop_back();
       const Node* node = editor_.producer(id);
-      if (node == nullptr || !belongs(*node, value) || !cone.insert(node).second || node->op == "matmul") continue;
+      if (node == nullptr) continue;
+      const bool comes = belongs(*node, value) || (product != nullptr && is_again(*node, *product));
+      if (!comes || !cone.insert(node).second || node->op == "matmul") continue;
       for (const ValueId in : node->inputs) {
         if (in != kAbsent) open.push_back(in);
       }
@@ -81,7 +147,8 @@ class ComputeAgain {
 
   bool belongs(const Node& node, ValueId value) const {
     if (node.outputs.size() != 1 || editor_.shape(node.outputs[0]) != editor_.shape(value)) return false;
-    if (node.op != "matmul") return is_pointwise(editor_.ops(), node);
+    // What a dropout keeps depends on each element's place alone, which copies have, too.
+    if (node.op != "matmul") return is_pointwise(editor_.ops(), node) || node.op == "dropout";
     return editor_.type(node.outputs[0]).type.is_half() && editor_.shape(node.inputs[0]).back() <= kMaxDepth;
   }
 
@@ -113,12 +180,12 @@ class ComputeAgain {
   // comes before.
   ValueId own_operand(const Node& product, size_t side) {
     const ValueId operand = product.inputs[side], value = behind_turn(operand);
-    const Cone cone = cone_of(value);
+    const Cone cone = cone_of(value, value, &product);
     if (!has_products(cone)) return kAbsent;
     if (!is_shared(cone, value, product)) return operand;
     ++number_;
     copies_.clear();
-    const ValueId own = copy_of(value, value);
+    const ValueId own = copy_of(value, value, product);
     return value == operand ? own : turned(product, own);
   }
 
@@ -136,22 +203,39 @@ class ComputeAgain {
     }
   }
 
-  ValueId copy_of(ValueId id, ValueId value) {
+  ValueId copy_of(ValueId id, ValueId value, const Node& product) {
     const Node* found = editor_.producer(id);
-    if (found == nullptr || !belongs(*found, value)) return id;
+    const bool again = found != nullptr && is_again(*found, product);
+    if (found == nullptr || (!again && !belongs(*found, value))) return id;
     if (const auto known = copies_.find(id); known != copies_.end()) return known->second;
     Node copy = *found;
     copy.outputs.clear();
     copy.attrs[kAgain] = number_;
     if (copy.op != "matmul") {
-      for (ValueId& in : copy.inputs) in = in == kAbsent ? in : copy_of(in, value);
+      for (ValueId& in : copy.inputs) in = in == kAbsent ? in : copy_of(in, value, product);
     }
-    return copies_[id] = editor_.add(std::move(copy));
+    return copies_[id] = again ? weights(copy.name, copy.inputs[0], statistics_.at(id)) : editor_.add(std::move(copy));
+  }
+
+  // What a softmax of `scores` is, by its statistics.
+  ValueId weights(const std::string& name, ValueId scores, const Statistics& of_rows) {
+    Shape kept = editor_.shape(scores);
+    kept.back() = 1;
+    const auto add = [&](std::string op, std::vector<ValueId> inputs, Attrs attrs = {}) {
+      attrs[kAgain] = number_;
+      return editor_.emit(name, std::move(op), std::move(inputs), std::move(attrs));
+    };
+    const auto of_row = [&](ValueId x) { return add("reshape", {x}, {{"shape", kept}}); };
+    const auto type_of = [&](ValueId x) { return to_string(editor_.type(x).type); };
+    const ValueId wide = add("cast", {scores}, {{"to", type_of(of_rows.maximum)}});
+    const ValueId power = add("exp", {add("sub", {wide, of_row(of_rows.maximum)})});
+    return add("cast", {add("mul", {power, of_row(of_rows.scale)})}, {{"to", type_of(scores)}});
   }
 
   Editor editor_;
-  std::map<ValueId, ValueId> copies_;  // of the product at hand
-  int64_t number_ = 1;                 // of products so far, and one: what a training computes again has that
+  std::map<ValueId, Statistics> statistics_;  // by result
+  std::map<ValueId, ValueId> copies_;         // of the product at hand
+  int64_t number_ = 1;                        // of products so far, and one: what a training computes again has that
 };
 
 }  // namespace

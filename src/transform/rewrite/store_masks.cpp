@@ -21,7 +21,9 @@ std::map<Key, std::vector<Node>> dropouts_of(const Editor& editor) {
     const double ratio = node.float_attr("ratio");
     const int64_t elements = editor.type(node.inputs[0]).elements();
     if (ratio <= 0 || ratio >= 1 || elements == 0) return;
-    found[{{node.inputs[1], node.inputs[2]}, node.attrs, elements}].push_back(node);
+    graph::Attrs attrs = node.attrs;
+    attrs.erase(std::string(kAgain));  // computed again, it drops the same
+    found[{{node.inputs[1], node.inputs[2]}, attrs, elements}].push_back(node);
   });
   return found;
 }

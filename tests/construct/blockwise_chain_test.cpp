@@ -1,6 +1,8 @@
 // Products whose rows between them are computed block by block: gradients of attention, wide hidden layers.
 #include <gtest/gtest.h>
 
+#include "codegen/cuda/emit.h"
+#include "lower/pass.h"
 #include "schedule/match/tile_chain.h"
 #include "te/parser.h"
 #include "te/rewrite.h"
@@ -112,6 +114,32 @@ TEST(BlockwiseChain, GradientsOfAttention) {
     check_blocks(of_keys(h), 3);
     check_blocks(of_values(h), 2);
   }
+}
+
+// What instructions read as lines of 128 bytes has columns beside each other in one line, or lines of steps: every
+// candidate is code.
+TEST(BlockwiseChain, KeysBesideEachOtherFillLines) {
+  const Heads h{2, 128, 256, 64, 64};
+  std::string text = te::to_string(of_queries(h));
+  const auto put = [&](const std::string& old, const std::string& now) {
+    text.replace(text.find(old), old.size(), now);
+  };
+  put("input v: f16[2, 256, 64]", "input v: f16[2, 64, 256]");
+  put("v[i0, i2, r0]", "v[i0, r0, i2]");
+  const GroupTask task{merged(te::parse_program(text)), {}};
+  const targets::Target t = targets::find_target("cuda:sm_90a");
+  lower::RunOptions run;
+  run.lower.vector_bytes = t.info.vector_bytes;
+  run.lower.has.halves = true;
+  size_t found = 0;
+  for (const Construction& c : construct(t.families, task, t.info, nullptr)) {
+    if (c.family != "chain") continue;
+    SCOPED_TRACE(c.trace.front());
+    const te::Program stored = te::apply_layouts(task.program, c.constant_layouts);
+    EXPECT_NO_THROW(codegen::emit_cuda(lower::lower(schedule::apply(stored, c.schedule), run)));
+    ++found;
+  }
+  EXPECT_GT(found, 0U);
 }
 
 TEST(BlockwiseChain, HiddenLayersOfManyColumns) {

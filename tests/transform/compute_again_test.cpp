@@ -148,12 +148,10 @@ std::string with_dropout() {
 TEST(ComputeAgain, DropoutOfWeightsComesAgain) {
   const TransformContext context = of_gpu();
   const graph::Graph before = testing::parse(with_dropout());
-  TransformContext stored = context;
-  stored.variant = kAlways;
   graph::Graph graph = compute_again(before, context);
   EXPECT_EQ(testing::count_nodes(graph, "dropout"), 2 + 2)
       << "of weights forward and for the values, of dp for each other one";
-  graph = store_masks(sink_transposes(graph, context), stored);
+  graph = store_masks(sink_transposes(graph, context), context);
   EXPECT_EQ(testing::count_nodes(graph, "dropout_bits"), 1);
   graph = fuse_chains(fuse(graph, context), context);
   for (const graph::Node& node : graph.nodes) EXPECT_NE(node.op, "matmul") << graph::to_string(graph);

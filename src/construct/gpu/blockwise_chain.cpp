@@ -6,6 +6,7 @@
 // online sums (gpu/streamed_chain.cpp) nothing of a row is combined, so that sums go on from block to block.
 #include "construct/gpu/blockwise_chain.h"
 
+#include <algorithm>
 #include <array>
 #include <memory>
 
@@ -44,7 +45,10 @@ class BlockwiseChain {
   BlockwiseChain(const BlockwiseChain&) = delete;
   BlockwiseChain& operator=(const BlockwiseChain&) = delete;
 
-  bool fits() const { return construct::fits(shape_, work(), target_); }
+  bool fits() const {
+    const auto in_lines = [&](const auto& link) { return reads_in_lines(*link, shape_.block, target_); };
+    return (!by_groups() || std::ranges::all_of(links_, in_lines)) && construct::fits(shape_, work(), target_);
+  }
 
   void schedule(Construction& out) const {
     schedule::Schedule& s = out.schedule;

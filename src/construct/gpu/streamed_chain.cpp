@@ -65,7 +65,10 @@ class StreamedChain {
 
   static te::OnlineCut cut(const Shape& shape) { return {shape.block, kPairs, kPair}; }
 
-  bool fits() const { return find_row_of_maximum() >= 0 && construct::fits(shape_, work(), target_); }
+  bool fits() const {
+    const bool in_lines = !by_groups() || reads_in_lines(scores_, shape_.block, target_);
+    return in_lines && find_row_of_maximum() >= 0 && construct::fits(shape_, work(), target_);
+  }
 
   void schedule(Construction& out) {
     s_ = &out.schedule;
@@ -309,6 +312,13 @@ constexpr double kElementCycles = 0.05;  // SM cycles an element between the pro
 constexpr double kProductCycles = 1.0 / 1250, kOperandCycles = 1.0 / 1700, kGroupProductCycles = 1.0 / 2048;
 
 }  // namespace
+
+bool reads_in_lines(const Link& link, int64_t columns, const TargetInfo& target) {
+  const MatrixProduct& p = link.product;
+  const te::Axis& column = link.program.find_compute(p.sum)->axes[p.columns.back()];
+  return access_of(p.match.b, p.steps.back(), column, target).by_steps ||
+         columns <= line_elements(p.match.b.type().bytes());
+}
 
 bool fits(const StreamedTile& tile, const StreamedWork& work, const TargetInfo& target) {
   const bool rows = tile.tile_rows() / 2 < round_up(work.m, kInstructionRows);

@@ -45,6 +45,10 @@ struct StreamedWork {
   int64_t batch, m, length, depth, registers, shared_bytes;
 };
 
+/// Whether instructions of warp groups read so many columns of a product's right operand in one piece: steps beside
+/// each other, a line for each column, or columns in one line.
+bool reads_in_lines(const Link& link, int64_t columns, const TargetInfo& target);
+
 /// Whether registers and shared memory hold a tile, and no more than half of one is empty.
 bool fits(const StreamedTile& tile, const StreamedWork& work, const TargetInfo& target);
 double predicted_ns(const StreamedTile& tile, const StreamedWork& work, const TargetInfo& target);

@@ -1,7 +1,9 @@
 // Dropouts of one step that drop the same elements, those of both directions, may share their bits: 1/8 of a byte for
 // each element, written once and read by each of them, in place of a random number computed by each. Bits are made four
 // to a counter, as the numbers come; who computes them element by element uses one of four. So it is less arithmetic
-// and more traffic: the variant "always", which is measured. Its usual variant moves nothing.
+// and more traffic: the variant "always", which is measured. Usually bits are stored of what is computed again, by one
+// kernel after the other and, unrolled, in the registers of each, and of nothing else.
+#include <algorithm>
 #include <map>
 #include <tuple>
 
@@ -31,10 +33,11 @@ std::map<Key, std::vector<Node>> dropouts_of(const Editor& editor) {
 }  // namespace
 
 graph::Graph store_masks(const graph::Graph& graph, const TransformContext& context) {
-  if (context.variant != kAlways) return graph;
   Editor editor(graph, context.ops);
+  const auto is_again = [](const Node& node) { return node.has_attr(kAgain); };
   for (const auto& [key, nodes] : dropouts_of(editor)) {
-    if (nodes.size() < 2) continue;
+    const bool stores = context.variant == kAlways || std::ranges::any_of(nodes, is_again);
+    if (nodes.size() < 2 || !stores) continue;
     auto [source, attrs, elements] = key;
     attrs["elements"] = elements;
     const ValueId bits = editor.emit(nodes[0], "dropout_bits", source, attrs);

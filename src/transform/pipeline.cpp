@@ -39,7 +39,7 @@ const GraphPass kPasses[] = {
     {"assign-layouts", assign_layouts, "values have the layouts of least predicted time", true},
     {"write-transposed", write_transposed, "no transpose copies the rows of a contraction's result", true},
     {"compute-masks", compute_masks, "no select reads a constant mask that is a band of a matrix", true},
-    {"store-masks", store_masks, "dropouts of both directions share their bits where that is faster", true, kAlwaysToo},
+    {"store-masks", store_masks, "dropouts share bits where one comes again, or that is faster", true, kAlwaysToo},
     {"fuse", fuse, "every group has one output", true},
     {"fuse-chains", fuse_chains, "rows of contractions are computed where they are read, where that is less traffic",
      true, kChains, "chain"},

@@ -1,7 +1,6 @@
 #include "tilewright/load.h"
 
 #include <algorithm>
-#include <set>
 #include <span>
 
 #include "driver/artefact/source.h"
@@ -92,11 +91,7 @@ LoadedModel load_model(const GlobalOptions& global, const VerbOptions& given) {
   } catch (const frontend::NotAModel& error) {
     throw neither(model, error);
   }
-  // What the import says once for each of several shapes is said once.
-  std::set<std::string> warnings;
-  for (const frontend::ImportResult& source : loaded.sources)
-    warnings.insert(source.warnings.begin(), source.warnings.end());
-  for (const std::string& warning : warnings) print_error("tilewright: warning: {}\n", warning);
+  for (const std::string& warning : loaded.sources.front().warnings) print_error("tilewright: warning: {}\n", warning);
   const auto [cache, key] = find_in_cache(model, options, progress);
   if (key) {
     if (const auto hit = cache.find(*key)) {

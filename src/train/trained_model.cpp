@@ -95,8 +95,10 @@ class ModelMaker {
     }
     if (!trained.empty()) return trained;
     if (known.empty()) throw UserError("the model has no parameters: no initializer of f32 that has dimensions");
-    throw UserError("no parameter is trained: none is called {}; the model has {}", fmt::join(options_.trained, ", "),
-                    fmt::join(known, ", "));
+    const std::string masks =
+        out_.masks.empty() ? "" : fmt::format("; a mask's numbers are none: {}", fmt::join(out_.masks, ", "));
+    throw UserError("no parameter is trained: none is called {}; the model has {}{}", fmt::join(options_.trained, ", "),
+                    fmt::join(known, ", "), masks);
   }
 
   ValueId output() {

@@ -52,6 +52,17 @@ TEST(TrainingFunctions, MasksAreNoParameters) {
     EXPECT_EQ(training.parameters, is_mask ? Names{"w"} : (Names{"w", "b"})) << numbers;
     EXPECT_EQ(training.masks, is_mask ? Names{"b"} : Names{}) << numbers;
   }
+  std::string text = kLinear;
+  text.replace(text.find("[0.25, -0.5]"), 12, "[0.0, -10000.0]");
+  TrainOptions named{Loss::kMeanSquared, {.method = Method::kAdam}};
+  named.trained = {"b"};
+  try {
+    make_training(model_of(text, {"w", "b"}), ops::all_ops(), named);
+    FAIL() << "a mask is trained";
+  } catch (const UserError& error) {
+    EXPECT_NE(std::string(error.what()).find("the model has w; a mask's numbers are none: b"), std::string::npos)
+        << error.what();
+  }
 }
 
 // p' = p - rate g of plain gradient descent, so g is known from the step; and neither other function changes a state.

@@ -15,13 +15,14 @@ bool is_one_of(const Node& node, const std::array<std::string_view, N>& names) {
 
 constexpr std::array<std::string_view, 3> kIndexMaps = {"transpose", "slice", "expand"};
 constexpr std::array<std::string_view, 1> kLookups = {"gather"};
-constexpr std::array<std::string_view, 7> kWindows = {
-    "max_pool", "avg_pool", "lp_pool", "lrn", "unpool", "scatter_sum", "scatter_elements_sum"};
+constexpr std::array<std::string_view, 8> kWindows = {"max_pool", "avg_pool",   "lp_pool",     "lrn",
+                                                      "unpool",   "max_places", "scatter_sum", "scatter_elements_sum"};
 constexpr std::array<std::string_view, 12> kSpatial = {
     "conv",     "conv_integer", "conv_words", "conv_transpose",  "winograd_conv",   "conv_phases",
     "max_pool", "avg_pool",     "lp_pool",    "global_max_pool", "global_avg_pool", "global_lp_pool"};
-constexpr std::array<std::string_view, 9> kFollowers = {
-    "concat", "pad", "resize", "lrn", "instance_norm", "pack_words", "space_to_depth", "unfold", "update_slice"};
+constexpr std::array<std::string_view, 11> kFollowers = {"concat",         "pad",        "resize",        "lrn",
+                                                         "unpool",         "max_places", "instance_norm", "pack_words",
+                                                         "space_to_depth", "unfold",     "update_slice"};
 
 }  // namespace
 

@@ -50,11 +50,7 @@ TEST(ConstructGradients, SumsAtIndices) {
 
 TEST(ConstructGradients, Windows) {
   const std::pair<graph::Attrs, Shape> cases[] = {
-      {{{"extents", Ints{10, 7}},
-        {"counted", Ints{9, 7}},
-        {"kernel_shape", Ints{3, 3}},
-        {"strides", Ints{2, 1}},
-        {"pads", Ints{1, 1}}},
+      {{{"extents", Ints{10, 7}}, {"kernel_shape", Ints{3, 3}}, {"strides", Ints{2, 1}}, {"pads", Ints{1, 1}}},
        {2, 3, 5, 7}},
       {{{"extents", Ints{8, 10}}, {"kernel_shape", Ints{2, 2}}, {"strides", Ints{2, 2}}}, {2, 3, 4, 5}},
       {{{"extents", Ints{8, 10}}, {"kernel_shape", Ints{3, 3}}, {"strides", Ints{2, 2}}, {"pads", Ints{1, 1}}},
@@ -64,8 +60,17 @@ TEST(ConstructGradients, Windows) {
       {{{"extents", Ints{9}}, {"kernel_shape", Ints{2}}, {"strides", Ints{3}}}, {2, 3, 3}}};
   for (const auto& [attrs, shape] : cases) {
     check_everywhere(program_of("unpool", {of(DataType::f32(), shape)}, attrs));
-    check_everywhere(program_of("unpool", {of(DataType::f32(), shape), of(DataType::i64(), shape)}, attrs));
+    check_everywhere(program_of("unpool", {of(DataType::f32(), shape), of(DataType::i32(), shape)}, attrs));
     check_everywhere(program_of("unpool", {of(DataType::f16(), shape)}, attrs));
+  }
+}
+
+TEST(ConstructGradients, PlacesOfMaxima) {
+  for (const DataType type : {DataType::f32(), DataType::f16()}) {
+    check_everywhere(program_of("max_places", {of(type, {2, 3, 8, 6}), of(type, {2, 3, 4, 3})},
+                                {{"kernel_shape", Ints{2, 2}}, {"strides", Ints{2, 2}}}));
+    check_everywhere(program_of("max_places", {of(type, {1, 5, 7, 7}), of(type, {1, 5, 4, 4})},
+                                {{"kernel_shape", Ints{3, 3}}, {"strides", Ints{2, 2}}, {"pads", Ints{1, 1, 1, 1}}}));
   }
 }
 

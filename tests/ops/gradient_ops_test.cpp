@@ -1,6 +1,8 @@
 // Operators that gradients are made of: te against reference, and what the definition says.
 #include <gtest/gtest.h>
 
+#include <limits>
+
 #include "check.h"
 #include "support/error.h"
 
@@ -59,19 +61,21 @@ TEST(ScatterElementsSum, MatchesReference) {
   EXPECT_THROW(single({"scatter_elements_sum", {f32({5, 4}), i64({5, 3})}, {{"shape", Ints{3, 4}}}}), UserError);
 }
 
+double places_of(const Attrs& attrs) {
+  return static_cast<double>(num_elements(std::get<Ints>(attrs.at("kernel_shape"))));
+}
+
 TEST(Unpool, MatchesReference) {
   const auto each = [](Shape x, Attrs attrs) {
     check({"unpool", {f32(x)}, attrs});
-    check({"unpool", {f32(x), i64(x)}, attrs, {{}, {0, static_cast<double>(4 * num_elements(x))}}});
+    check({"unpool", {f32(x), i32(x)}, attrs, {{}, {0, places_of(attrs)}}});
     check({"unpool", {f16(x)}, attrs, {}, 2e-3});
   };
   each({2, 3, 4}, {{"extents", Ints{5}}, {"kernel_shape", Ints{2}}});
   each({1, 2, 3, 2}, {{"extents", Ints{6, 4}}, {"kernel_shape", Ints{2, 3}}, {"strides", Ints{2, 2}}});
-  each(
-      {1, 2, 4},
-      {{"extents", Ints{8}}, {"counted", Ints{7}}, {"kernel_shape", Ints{3}}, {"strides", Ints{2}}, {"pads", Ints{1}}});
+  each({1, 2, 4}, {{"extents", Ints{8}}, {"kernel_shape", Ints{3}}, {"strides", Ints{2}}, {"pads", Ints{1}}});
   each({1, 1, 9}, {{"extents", Ints{9}}, {"kernel_shape", Ints{3}}, {"dilations", Ints{2}}, {"pads", Ints{1}}});
-  each({1, 2, 3}, {{"extents", Ints{9}}, {"counted", Ints{8}}, {"kernel_shape", Ints{2}}, {"strides", Ints{3}}});
+  each({1, 2, 3}, {{"extents", Ints{9}}, {"kernel_shape", Ints{2}}, {"strides", Ints{3}}});
   each({1, 2, 4, 5},
        {{"extents", Ints{8, 10}}, {"kernel_shape", Ints{3, 3}}, {"strides", Ints{2, 2}}, {"pads", Ints{1, 1}}});
   each({1, 1, 5, 2},
@@ -83,14 +87,38 @@ TEST(Unpool, MatchesReference) {
 
 TEST(Unpool, NamedElementsOnly) {
   const Attrs pool{{"extents", Ints{4}}, {"kernel_shape", Ints{2}}};
-  const std::vector<RefTensor> y =
-      run({"unpool", {f32({1, 1, 3}), i64({1, 1, 3})}, pool},
-          {floats({1, 1, 3}, {1, 2, 4}), ints(DataType::i64(), {1, 1, 3}, {1, 1, INT64_MAX})});
+  const std::vector<RefTensor> y = run({"unpool", {f32({1, 1, 3}), i32({1, 1, 3})}, pool},
+                                       {floats({1, 1, 3}, {1, 2, 4}), ints(DataType::i32(), {1, 1, 3}, {1, 0, 2})});
   EXPECT_EQ(y[0].floats, (std::vector<double>{0, 3, 0, 0}));
   EXPECT_THROW(single({"unpool", {f32({1, 3})}, pool}), UserError);
   const Attrs strided{{"extents", Ints{5}}, {"kernel_shape", Ints{2}}, {"strides", Ints{2}}};
   EXPECT_THROW(single({"unpool", {f32({1, 1, 2})}, strided}), UserError);
-  EXPECT_THROW(single({"unpool", {f32({1, 1, 3}), i32({1, 1, 3})}, pool}), UserError);
+  EXPECT_THROW(single({"unpool", {f32({1, 1, 3}), i64({1, 1, 3})}, pool}), UserError);
+}
+
+TEST(MaxPlaces, AreThoseOfMaxPool) {
+  const double nan = std::numeric_limits<double>::quiet_NaN(), inf = std::numeric_limits<double>::infinity();
+  const RefTensor x = floats({1, 2, 3, 4}, {1, 2, 2, 0, 3, 2, 1, 1, -inf, -inf, 4,   nan,  //
+                                            0, 0, 0, 0, 0, 0, 5, 5, nan,  1,    nan, -1});
+  const std::pair<Attrs, std::vector<int64_t>> cases[] = {
+      {{{"kernel_shape", Ints{2, 2}}}, {2, 0, 0, 0, 3, 3, 0, 3, 2, 2, 3, 2}},
+      {{{"kernel_shape", Ints{2, 3}}, {"strides", Ints{3, 2}}, {"pads", Ints{0, 1, 0, 0}}}, {4, 0, 1, 4}}};
+  for (const auto& [attrs, places] : cases) {
+    const RefTensor y = run({"max_pool", {x.type}, attrs}, {x})[0];
+    EXPECT_EQ(run({"max_places", {x.type, y.type}, attrs}, {x, y})[0].ints, places);
+  }
+}
+
+TEST(MaxPlaces, MatchesReference) {
+  const auto each = [](Shape x, Shape y, const Attrs& attrs) {
+    for (const auto type : {f32, f16}) check({"max_places", {type(x), type(y)}, attrs});
+  };
+  each({2, 3, 5}, {2, 3, 4}, {{"kernel_shape", Ints{2}}});
+  each({1, 2, 7, 6}, {1, 2, 4, 5}, {{"kernel_shape", Ints{3, 3}}, {"strides", Ints{2, 1}}, {"pads", Ints{1, 1, 1, 0}}});
+  each({2, 1, 9}, {2, 1, 4},
+       {{"kernel_shape", Ints{3}}, {"strides", Ints{2}}, {"dilations", Ints{2}}, {"pads", Ints{1, 2}}});
+  EXPECT_THROW(single({"max_places", {f32({2, 3, 5}), f32({2, 3, 5})}, {{"kernel_shape", Ints{2}}}}), UserError);
+  EXPECT_THROW(single({"max_places", {i32({2, 3, 5}), i32({2, 3, 4})}, {{"kernel_shape", Ints{2}}}}), UserError);
 }
 
 }  // namespace

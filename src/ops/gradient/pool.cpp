@@ -9,9 +9,9 @@ namespace {
 
 bool is_global(const GradientCall& g) { return g.node().op.starts_with("global_"); }
 
-// The windows' values back to the elements of x: those that `indices` name, or all. Strides go with whole strides of
-// elements, which are cut, and without dilations: else the windows in between are there and pass zeros.
-Term unpooled(const GradientCall& g, Term values, Term indices = {}) {
+// The windows' values back to the elements of x: those at `places`, or all. Strides go with whole strides of elements,
+// which are cut, and without dilations: else the windows in between are there and pass zeros.
+Term unpooled(const GradientCall& g, Term values, Term places = {}) {
   if (is_global(g)) return expand(values, g.x().shape());
   Window w = pool_window(g.call);
   Shape extents = w.in;
@@ -19,14 +19,13 @@ Term unpooled(const GradientCall& g, Term values, Term indices = {}) {
     const auto axis = static_cast<int64_t>(2 + d);
     if (w.dilations[d] > 1 && w.strides[d] > 1) {
       values = spaced(values, axis, w.strides[d]);
-      if (indices) indices = spaced(indices, axis, w.strides[d]);
+      if (places) places = spaced(places, axis, w.strides[d]);
       w.strides[d] = 1;
     }
     extents[d] = ceil_div(w.in[d], w.strides[d]) * w.strides[d];
   }
-  Term dx = emit("unpool", indices ? Terms{values, indices} : Terms{values},
+  Term dx = emit("unpool", places ? Terms{values, places} : Terms{values},
                  {{"extents", extents},
-                  {"counted", w.in},
                   {"kernel_shape", w.kernel},
                   {"strides", w.strides},
                   {"dilations", w.dilations},
@@ -38,10 +37,8 @@ Term unpooled(const GradientCall& g, Term values, Term indices = {}) {
 Terms of_max(const GradientCall& g) {
   if (!g.dy()) return {Term{}};
   graph::Attrs attrs = g.node().attrs;
-  const bool known = g.outputs.size() == 2 && g.node().int_attr_or("storage_order", 0) == 0;
-  attrs["outputs"] = int64_t{2};
-  attrs.erase("storage_order");
-  return {unpooled(g, g.dy(), known ? g.y(1) : g.builder.emit("max_pool", {g.x()}, attrs)[1])};
+  attrs.erase("storage_order"), attrs.erase("outputs");
+  return {unpooled(g, g.dy(), emit("max_places", {g.x(), g.y()}, attrs))};
 }
 
 Terms of_global_max(const GradientCall& g) {
@@ -103,7 +100,8 @@ std::vector<GradientRow> pool_gradients() {
           by_rule("global_max_pool", of_global_max),
           by_rule("global_avg_pool", of_average),
           by_rule("global_lp_pool", of_lp),
-          is_refused("unpool", "it is a pooling's gradient, and second ones are not supported")};
+          is_refused("unpool", "it is a pooling's gradient, and second ones are not supported"),
+          is_zero("max_places", "places are integers")};
 }
 
 }  // namespace tw::ops

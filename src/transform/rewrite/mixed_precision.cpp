@@ -56,9 +56,9 @@ constexpr std::array<ClassRow, 5> kClasses = {{
 }};
 
 // One element stands for several: a mean or an extreme lies among them.
-constexpr std::string_view kAmongOperands[] = {"reduce_mean",     "reduce_max",      "reduce_min",    "arg_max",
-                                               "arg_min",         "max_pool",        "avg_pool",      "lp_pool",
-                                               "global_max_pool", "global_avg_pool", "global_lp_pool"};
+constexpr std::string_view kAmongOperands[] = {"reduce_mean",     "reduce_max",      "reduce_min",     "arg_max",
+                                               "arg_min",         "max_pool",        "avg_pool",       "lp_pool",
+                                               "global_max_pool", "global_avg_pool", "global_lp_pool", "max_places"};
 constexpr std::string_view kPerChannel[] = {"batch_norm"};
 // Results may be far larger or smaller than any operand.
 constexpr std::string_view kFarFromOperands[] = {"exp",         "sinh",

@@ -7,6 +7,8 @@
 // Without elements: sum 0, prod 1, max and min the lowest and highest value (-inf and inf), mean NaN (integers: 0).
 // max and min of bool are "any" and "all"; l2, log_sum and log_sum_exp of integers are computed in f32 and truncated.
 //
+// mean_variance(x): over axes the mean, and the mean of (x - mean)^2. Floats; attributes axes, keepdims.
+//
 // arg_max, arg_min: index (i64) of the largest or smallest element along an axis.
 //   attributes: axis (int, 0), keepdims (int, 1), select_last_index (int, 0: the first of equal elements)
 // A NaN counts as larger (arg_max) or smaller (arg_min) than everything, as in numpy. The axis must not be empty.
@@ -195,6 +197,54 @@ void ref_log_sum_exp(const OpCall& call, Refs inputs, RefTensor& y) {
   }
 }
 
+// ---- Mean and variance.
+
+Types infer_mean_variance(const OpCall& call) {
+  require_float(call, 0);
+  return Types(2, infer(call)[0]);
+}
+
+Tensors te_mean_variance(const OpCall& call, te::Builder& builder, const Tensors& inputs) {
+  const te::Tensor& x = inputs[0];
+  const Reduction reduction = reduction_of(call);
+  const Reduction kept{reduction.shape, reduction.axes, KeepDims::kYes};
+  const int64_t count = reduced_count(x.shape, reduction.axes);
+  const auto mean_of = [&](const std::string& name, const std::function<Expr(const Exprs&)>& body) {
+    const te::Tensor sum = reduce_axes(builder, tensor_name(call, name + "sum"), kept, CombinerKind::kSum, body);
+    return builder.compute(tensor_name(call, name + "mean"), sum.shape,
+                           [&](const Exprs& i) { return te_mean(sum(i), count); });
+  };
+  const auto element = [&](const Exprs& at) { return to_math(x(at), false); };
+  const te::Tensor mean = mean_of("", element);
+  const te::Tensor variance = mean_of("square_", [&](const Exprs& at) {
+    Exprs own = at;
+    for (const int64_t axis : kept.axes) own[axis] = Expr(0);
+    return square(element(at) - mean(own));
+  });
+  const auto result = [&](const std::string& name, const te::Tensor& from) {
+    return builder.compute(name, reduction.out_shape(), [&](const Exprs& i) {
+      Exprs own = reduction.indices(i, Exprs(reduction.axes.size(), Expr(0)));
+      return cast(x.type, from(own));
+    });
+  };
+  return {result(tensor_name(call), mean), result(tensor_name(call, "variance"), variance)};
+}
+
+std::vector<RefTensor> ref_mean_variance(const OpCall& call, Refs inputs) {
+  const RefTensor& x = inputs[0];
+  const std::vector<int64_t> axes = reduction_of(call).axes;
+  const auto count = static_cast<double>(reduced_count(x.type.shape, axes));
+  std::vector<RefTensor> y = mapped(infer_mean_variance(call), RefTensor::zeros);
+  for_each_reduced(x.type.shape, axes, [&](int64_t out, int64_t in) { y[0].floats[out] += x.floats[in]; });
+  for (double& sum : y[0].floats) sum /= count;
+  for_each_reduced(x.type.shape, axes, [&](int64_t out, int64_t in) {
+    const double centred = x.floats[in] - y[0].floats[out];
+    y[1].floats[out] += centred * centred;
+  });
+  for (double& sum : y[1].floats) sum /= count;
+  return y;
+}
+
 // ---- Indices of extremes.
 
 bool wants_max(const OpCall& call) { return call.node.op == "arg_max"; }
@@ -253,6 +303,7 @@ std::vector<OpDef> reduce_ops() {
   for (const Row& row : kRows)
     rows.push_back({row.name, OpClass::kReduction, infer, te_reduce, filled<infer, reference>});
   rows.push_back({"reduce_log_sum_exp", OpClass::kReduction, infer, te_log_sum_exp, filled<infer, ref_log_sum_exp>});
+  rows.push_back({"mean_variance", OpClass::kReduction, infer_mean_variance, te_mean_variance, ref_mean_variance});
   for (std::string_view name : {"arg_max", "arg_min"})
     rows.push_back({name, OpClass::kReduction, infer_arg, te_arg, filled<infer_arg, ref_arg>});
   return rows;

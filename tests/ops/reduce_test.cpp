@@ -36,6 +36,20 @@ TEST(Reduce, AxesAndKeepdims) {
   }
 }
 
+TEST(Reduce, MeanAndVariance) {
+  for (const int64_t keep : {0, 1}) {
+    for (const Ints& axes : {Ints{0}, Ints{1}, Ints{-1, 0}, Ints{0, 1, 2}, Ints{}})
+      check({"mean_variance", {f32({3, 5, 7})}, {{"axes", axes}, {"keepdims", keep}}, {}, 1e-5});
+  }
+  check({"mean_variance", {f16({3, 5})}, {{"axes", Ints{1}}}, {}, 1e-3});
+  check({"mean_variance", {f32({2, 0})}, {{"axes", Ints{0}}}});
+  const std::vector<RefTensor> y = run({"mean_variance", {f32({2, 2})}, {{"axes", Ints{1}}, {"keepdims", int64_t{0}}}},
+                                       {floats({2, 2}, {1001, 1003, 5, 5})});
+  EXPECT_EQ(y[0].floats, (std::vector<double>{1002, 5}));
+  EXPECT_EQ(y[1].floats, (std::vector<double>{1, 0}));
+  EXPECT_THROW(single({"mean_variance", {i32({5, 3})}}), UserError);
+}
+
 TEST(Reduce, Integers) {
   for (const char* op :
        {"reduce_sum", "reduce_mean", "reduce_max", "reduce_min", "reduce_prod", "reduce_l1", "reduce_sum_square"}) {

@@ -1,5 +1,6 @@
 // Reductions. max and min give equal extremes equal shares; prod is the product of the other elements, zeros among
-// them; l2 is 0 where the norm is 0.
+// them; l2 is 0 where the norm is 0. A variance is centred by a mean of its own, whose changes do not change it:
+//   dx = (dmean + 2 (x - mean) dvariance) / count
 #include "ops/gradient/rules.h"
 #include "ops/reduce_te.h"
 
@@ -22,6 +23,19 @@ Terms of_sum(const GradientCall& g) { return {spread(g, Reduced(g).dy)}; }
 Terms of_mean(const GradientCall& g) {
   const Reduced r(g);
   return {spread(g, r.dy / static_cast<double>(reduced_count(g.x().shape(), r.axes)))};
+}
+
+Terms of_mean_variance(const GradientCall& g) {
+  const Ints axes = reduced_axes(g.call, g.x().rank());
+  const Shape kept = kept_shape(g.x().shape(), axes);
+  const auto share = [&](size_t k, double factor) {
+    const auto count = static_cast<double>(reduced_count(g.x().shape(), axes));
+    return reshape(widened(g.dy(k)), kept) * (factor / count);
+  };
+  Term dx;
+  if (g.dy(0)) dx = expand(share(0, 1), g.x().shape());
+  if (g.dy(1)) dx = sum_of(dx, (widened(g.x()) - reshape(widened(g.y(0)), kept)) * share(1, 2));
+  return {dx ? cast(dx, g.x().element()) : dx};
 }
 
 Terms of_extreme(const GradientCall& g) {
@@ -69,6 +83,7 @@ Terms of_log_sum_exp(const GradientCall& g) {
 std::vector<GradientRow> reduce_gradients() {
   return {by_rule("reduce_sum", of_sum),
           by_rule("reduce_mean", of_mean),
+          by_rule("mean_variance", of_mean_variance),
           by_rule("reduce_max", of_extreme),
           by_rule("reduce_min", of_extreme),
           by_rule("reduce_prod", of_prod),

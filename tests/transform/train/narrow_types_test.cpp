@@ -76,6 +76,7 @@ TEST(NarrowGradients, TypesAndValues) {
                         {"div", {rows, f64({5})}, {}, {positive}},
                         {"max", {rows, rows}},
                         {"reduce_mean", {rows}},
+                        {"mean_variance", {rows}, {{"axes", Ints{0}}}},
                         {"reduce_max", {rows}, {{"axes", Ints{1}}}},
                         {"reduce_prod", {rows}, {{"axes", Ints{1}}}},
                         {"reduce_log_sum_exp", {rows}, {{"axes", Ints{1}}}},

@@ -19,6 +19,11 @@ class Builder {
   ValueId node(const std::string& op, std::vector<ValueId> inputs, Attrs attrs = {}) {
     return add_node(network_.graph, op, std::move(inputs), std::move(attrs));
   }
+  // Both results.
+  std::vector<ValueId> both(const std::string& op, ValueId x, Attrs attrs) {
+    node(op, {x}, std::move(attrs));
+    return network_.graph.nodes.back().outputs;
+  }
   ValueId linear(ValueId x, int64_t out) {
     return node("add", {node("matmul", {x, input({shape(x).back(), out})}), input({out})});
   }
@@ -51,13 +56,8 @@ class Builder {
 // The training form of batch normalization: the statistics are the batch's own.
 ValueId batch_norm(Builder& n, ValueId x) {
   const int64_t channels = n.shape(x)[1];
-  const Attrs others{{"axes", Ints{0, 2, 3}}};
-  const ValueId mean = n.node("reduce_mean", {x}, others);
-  const ValueId centred = n.node("sub", {x, mean});
-  const ValueId variance = n.node("reduce_mean", {n.node("mul", {centred, centred})}, others);
-  const Attrs flat{{"shape", Ints{channels}}};
-  return n.node("batch_norm", {x, n.input({channels}), n.input({channels}), n.node("reshape", {mean}, flat),
-                               n.node("reshape", {variance}, flat)});
+  const std::vector<ValueId> batch = n.both("mean_variance", x, {{"axes", Ints{0, 2, 3}}, {"keepdims", int64_t{0}}});
+  return n.node("batch_norm", {x, n.input({channels}), n.input({channels}), batch[0], batch[1]});
 }
 
 ValueId heads(Builder& n, ValueId x, Ints perm) {

@@ -31,21 +31,15 @@ Outputs training_batch_normalization(NodeContext& c) {
   std::vector<int64_t> axes{0};
   for (int64_t d = 2; d < c.rank(0); ++d) axes.push_back(d);
   const ValueId x = c.input(0);
-  const ValueId mean = e.reduce("reduce_mean", x, axes, KeepDims::kYes);
-  const ValueId centered = e.sub(x, mean);
-  const ValueId variance = e.reduce("reduce_mean", e.mul(centered, centered), axes, KeepDims::kYes);
-  const Shape channels{c.shape(0)[1]};
-  const ValueId batch_mean = e.reshape(mean, channels);
-  const ValueId batch_variance = e.reshape(variance, channels);
-  const ValueId y =
-      e.op("batch_norm", {x, c.input(1), c.input(2), batch_mean, batch_variance}, {{"epsilon", epsilon_of(c)}});
+  const std::vector<ValueId> batch = e.apply("mean_variance", {x}, {{"axes", axes}, {"keepdims", int64_t{0}}});
+  const ValueId y = e.op("batch_norm", {x, c.input(1), c.input(2), batch[0], batch[1]}, {{"epsilon", epsilon_of(c)}});
   const double momentum = c.float_or("momentum", kMomentum);
   const auto running = [&](size_t k, ValueId now) {
     const ValueId old = c.input(k);
     return e.add(e.mul(old, e.number(old, momentum)),
                  e.cast(e.mul(now, e.number(now, 1 - momentum)), e.data_type(old)));
   };
-  return {y, running(3, batch_mean), running(4, batch_variance)};
+  return {y, running(3, batch[0]), running(4, batch[1])};
 }
 
 Outputs convert_batch_normalization(NodeContext& c) {

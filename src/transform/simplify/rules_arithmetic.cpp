@@ -75,7 +75,7 @@ bool take_known_side(Editor& editor, const Node& node) {
   return editor.replace(node.outputs[0], editor.emit(node, "expand", {side}, {{"shape", out.shape}}));
 }
 
-// Two means, each of which families of one reduction take. Squares of 16-bit floats would leave their range.
+// Two sums, each of which families of one reduction take. Squares of 16-bit floats would leave their range.
 bool spell_variance(Editor& editor, const Node& node) {
   const TensorType x = editor.type(node.inputs[0]);
   const auto to = [&](ValueId id, DataType type) {
@@ -87,7 +87,11 @@ bool spell_variance(Editor& editor, const Node& node) {
   attrs["keepdims"] = int64_t{1};
   const ValueId mean = editor.emit(node, "reduce_mean", {wide}, attrs);
   const ValueId centred = editor.emit(node, "sub", {wide, mean});
-  const ValueId variance = editor.emit(node, "reduce_mean", {editor.emit(node, "mul", {centred, centred})}, attrs);
+  const ValueId squares = editor.emit(node, "reduce_sum_square", {centred}, attrs);
+  const DataType type = editor.type(wide).type;
+  const double count = static_cast<double>(x.elements()) / static_cast<double>(editor.type(mean).elements());
+  const ValueId variance = editor.emit(
+      node, "div", {squares, editor.add_constant(node.name + ".count", {type, {}}, scalar_bytes(type, count))});
   for (const auto& [from, now] : {std::pair(node.outputs[0], mean), std::pair(node.outputs[1], variance)}) {
     const TensorType type = editor.type(from);
     editor.replace(from, to(editor.emit(node, "reshape", {now}, {{"shape", type.shape}}), type.type));

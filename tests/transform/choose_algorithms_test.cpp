@@ -1,6 +1,8 @@
 // Which convolutions become Winograd convolutions, and that they stay the same function.
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <limits>
 #include <random>
 
 #include "ops/winograd.h"
@@ -8,6 +10,7 @@
 #include "tests/transform/graph_tools.h"
 #include "transform/passes.h"
 #include "transform/rewrite/conv_cost.h"
+#include "transform/rewrite/winograd_weights.h"
 
 namespace tw::transform {
 namespace {
@@ -62,7 +65,8 @@ int64_t chosen(const Graph& g, const TransformContext& context = measured()) {
   const Graph after = choose_algorithms(g, context);
   graph::verify(after, context.ops);
   testing::expect_same_function(g, after, 1e-5);
-  return after.nodes.front().op == "winograd_conv" ? after.nodes.front().int_attr("m") : 0;
+  const auto found = std::ranges::find(after.nodes, "winograd_conv", &graph::Node::op);
+  return found != after.nodes.end() ? found->int_attr("m") : 0;
 }
 
 TEST(ChooseAlgorithms, TilesOfFourWherePlanesAreLarge) {
@@ -127,6 +131,57 @@ TEST(ChooseAlgorithms, StaysDirect) {
   EXPECT_EQ(chosen(convolution({x, w}, Weights::kConstant, DataType::f16())), 0);
   EXPECT_EQ(chosen(convolution({{0, 32, 16, 16}, w})), 0);
   EXPECT_NE(chosen(convolution({x, w})), 0);
+}
+
+TEST(ChooseAlgorithms, WeightsThatAreComputedAreTransformedInEachRun) {
+  EXPECT_EQ(chosen(convolution({{32, 64, 16, 16}, {64, 64, 3, 3}, pads(2, 1)}, Weights::kInput)), 4);
+  EXPECT_EQ(chosen(convolution({{8, 16, 4, 12, 12}, {16, 16, 3, 3, 3}, pads(3, 1)}, Weights::kInput)), 4);
+  EXPECT_EQ(chosen(convolution({{1, 64, 7, 7}, {64, 64, 3, 3}, pads(2, 1)}, Weights::kInput)), 0)
+      << "a transform that is used once";
+}
+
+std::vector<graph::RefTensor> computed_weights(const graph::RefTensor& w, int64_t m) {
+  Graph g;
+  const graph::ValueId id = g.add_input("w", w.type);
+  Editor editor(g, testing::context().ops);
+  const WinogradWeights weights = compute_winograd_weights(editor, {.op = "conv", .name = "c", .inputs = {id, id}}, m);
+  Graph out = editor.graph();
+  out.outputs = {weights.transformed, weights.scales};
+  return testing::outputs_of(out, {w});
+}
+
+TEST(ChooseAlgorithms, ComputedWeightsAreThoseOfTheDefinition) {
+  for (const Shape& shape : {Shape{5, 3, 3, 3}, Shape{2, 3, 2, 3, 3}}) {
+    Graph g;
+    g.add_input("w", {DataType::f32(), shape});
+    const graph::RefTensor w = testing::random_inputs(g, 3)[0];
+    for (const int64_t m : {2, 4}) {
+      const std::vector<graph::RefTensor> got = computed_weights(w, m);
+      const graph::RefTensor want = tw::testing::winograd_weights(w, m), scales = tw::testing::winograd_scales(w);
+      ASSERT_EQ(got[0].type, want.type);
+      for (size_t i = 0; i < want.floats.size(); ++i) ASSERT_NEAR(got[0].floats[i], want.floats[i], 1e-6) << i;
+      for (size_t i = 0; i < scales.floats.size(); ++i) EXPECT_NEAR(got[1].floats[i], scales.floats[i], 1e-6) << i;
+    }
+  }
+}
+
+TEST(ChooseAlgorithms, WhatDoesNotSuitIsSummedDirectly) {
+  graph::RefTensor even = graph::RefTensor::zeros({DataType::f32(), {2, 3, 3, 3}});
+  for (size_t i = 0; i < even.floats.size(); ++i) even.floats[i] = 1 + static_cast<double>(i % 4);
+  const auto are_finite = [](const graph::RefTensor& w) {
+    const std::vector<double> scales = computed_weights(w, 4)[1].floats;
+    const std::vector<float> kernels(w.floats.begin(), w.floats.end());
+    const bool finite = std::ranges::all_of(scales, [](double s) { return std::isfinite(s); });
+    EXPECT_EQ(finite, ops::suits_winograd(w.type.shape, kernels.data()));
+    return finite;
+  };
+  EXPECT_TRUE(are_finite(even));
+  graph::RefTensor corner = even, large = even, broken = even;
+  for (size_t i = 0; i < 27; ++i) corner.floats[i] = i % 9 == 8 ? 1 : 0;
+  large.floats[5] = 0x1p41;
+  broken.floats[5] = std::numeric_limits<double>::quiet_NaN();
+  for (const graph::RefTensor& w : {corner, large, broken}) EXPECT_FALSE(are_finite(w));
+  EXPECT_TRUE(are_finite(graph::RefTensor::zeros(even.type))) << "sums of zeros";
 }
 
 TEST(ChooseAlgorithms, StrictPrecisionAndUnmeasuredTargetsStayDirect) {

@@ -35,6 +35,20 @@ void place_input(const te::Program& program, const WinogradStages& stages, const
   schedule_stage(s, program, copy, target);
 }
 
+// Weights that are computed in each run are copied into the order in which blocks read them.
+void copy_computed(const te::Program& program, const GroupTask& task, const TargetInfo& target, WinogradPlan& plan,
+                   schedule::Schedule& s) {
+  for (auto [operand, reader] :
+       {std::pair(&plan.weights, &plan.stages.products), {&plan.kernels, &plan.stages.direct}}) {
+    if (task.kept.contains(*operand)) continue;
+    const Layout layout = plan.layouts.extract(*operand).mapped();
+    const te::Compute copy = packed_copy(program.tensor(*operand), s.next_cache(*operand), layout);
+    s.cache_read(*operand, {*reader}).layout(copy.name(), layout);
+    schedule_stage(s, program, copy, target);
+    *operand = copy.name();
+  }
+}
+
 }  // namespace
 
 Result<Candidates> construct_winograd(const GroupTask& task, const TargetInfo& target) {
@@ -51,7 +65,6 @@ Result<Candidates> construct_winograd(const GroupTask& task, const TargetInfo& t
   if (!output.ok()) return Reason{output.reason()};
   const std::string weights = schedule::match_contraction(*program.find_compute(stages->products))->b->name;
   const std::string kernels = schedule::match_contraction(*program.find_compute(stages->direct))->b->name;
-  if (task.kept.count(weights) == 0 || task.kept.count(kernels) == 0) return declined("its weights are no constant");
   const int64_t lanes = target.lanes(DataType::f32());
   const WinogradProblem problem = winograd_problem(program, *stages, *axes, lanes);
   if (problem.channels < lanes || problem.out_channels < lanes)
@@ -67,8 +80,9 @@ Result<Candidates> construct_winograd(const GroupTask& task, const TargetInfo& t
   for (const WinogradBlocks& blocks : block_winograd(problem, target, kCandidates)) {
     WinogradPlan plan{*stages, *axes, problem, blocks, weights, kernels, *output, {}, {}};
     plan.layouts = winograd_layouts(program, plan);
-    plan.program = te::apply_layouts(program, plan.layouts);
     Construction candidate = base;
+    copy_computed(program, task, target, plan, candidate.schedule);
+    plan.program = te::apply_layouts(program, plan.layouts);
     candidate.constant_layouts = plan.layouts;
     candidate.predicted_ns = blocks.predicted_ns;
     candidate.trace = blocks.trace;

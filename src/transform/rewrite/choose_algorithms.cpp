@@ -1,6 +1,7 @@
 // The algorithm of every convolution: direct, or Winograd's with tiles of 2 x 2 or 4 x 4 outputs where that is possible
-// and the model of conv_cost.h predicts that it is faster. Weights are transformed here; where they will lie while the
-// model runs depends on how large all of them become, so that the choice is made twice at most.
+// and the model of conv_cost.h predicts that it is faster. Constant weights are transformed here, others in each run;
+// where they will lie while the model runs depends on how large all of them become, so that the choice is made twice at
+// most.
 #include <algorithm>
 #include <cstring>
 #include <optional>
@@ -11,6 +12,7 @@
 #include "transform/editor.h"
 #include "transform/passes.h"
 #include "transform/rewrite/conv_cost.h"
+#include "transform/rewrite/winograd_weights.h"
 
 namespace tw::transform {
 namespace {
@@ -36,8 +38,7 @@ std::optional<ConvProblem> winograd_problem(const Editor& editor, const Node& no
   const graph::Value& weights = editor.value(node.inputs[1]);
   const Shape& w = weights.type.shape;
   const size_t rank = w.size() - 2;
-  if (weights.type.type != DataType::f32() || !weights.is_constant() || node.int_attr_or("group", 1) != 1)
-    return std::nullopt;
+  if (weights.type.type != DataType::f32() || node.int_attr_or("group", 1) != 1) return std::nullopt;
   if (rank < 2 || rank > 3 || w[rank] != 3 || w[rank + 1] != 3) return std::nullopt;
   const ops::Window window = ops::window_of(graph::make_call(editor.graph(), node), Shape(w.begin() + 2, w.end()));
   for (size_t d = rank - 2; d < rank; ++d) {
@@ -46,6 +47,7 @@ std::optional<ConvProblem> winograd_problem(const Editor& editor, const Node& no
   ConvProblem p{.batch = editor.type(node.inputs[0]).shape[0], .channels = w[1], .out_channels = w[0]};
   p.high = window.out[rank - 2];
   p.wide = window.out[rank - 1];
+  p.computed_weights = !weights.is_constant();
   if (rank == 3) {
     p.depth = std::max(window.highest(0), window.in[0] - 1) - std::min<int64_t>(0, window.lowest(0)) + 1;
     p.out_depth = window.out[0];
@@ -65,7 +67,7 @@ std::vector<Choice> candidates(const Editor& editor, const TargetInfo& target) {
     const auto problem = winograd_problem(editor, editor.node(n), target);
     if (!problem) continue;
     const graph::Value& w = editor.value(editor.node(n).inputs[1]);
-    if (ops::suits_winograd(w.type.shape, floats_of(w).data())) found.push_back({n, *problem, 0});
+    if (!w.is_constant() || ops::suits_winograd(w.type.shape, floats_of(w).data())) found.push_back({n, *problem, 0});
   }
   return found;
 }
@@ -128,7 +130,10 @@ void rewrite(Editor& editor, const Node& node, int64_t m) {
   for (const char* kept : {"strides", "dilations", "pads"}) {
     if (node.has_attr(kept)) conv.attrs[kept] = node.attrs.at(kept);
   }
-  conv.inputs = {node.inputs[0], transformed_weights(editor, node, m), node.inputs[1], scales_of(editor, node)};
+  const WinogradWeights weights = editor.value(node.inputs[1]).is_constant()
+                                      ? WinogradWeights{transformed_weights(editor, node, m), scales_of(editor, node)}
+                                      : compute_winograd_weights(editor, node, m);
+  conv.inputs = {node.inputs[0], weights.transformed, node.inputs[1], weights.scales};
   if (node.inputs.size() > 2 && node.inputs[2] != graph::kAbsent) conv.inputs.push_back(node.inputs[2]);
   editor.replace(node.outputs[0], editor.add(std::move(conv)));
 }

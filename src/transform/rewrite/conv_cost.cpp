@@ -73,6 +73,14 @@ double weights_ns(double bytes, WeightsHome home, const TargetInfo& target) {
   return bytes / (kReached * from.all_per_ns);
 }
 
+// Of computed weights: a dozen small steps, and what these read and write.
+constexpr double kTransformSteps = 15'000;  // ns
+double transform_ns(const ConvProblem& p, int64_t m, const TargetInfo& target) {
+  if (!p.computed_weights) return 0;
+  const auto bytes = static_cast<double>(6 * conv_weight_bytes(p, 0) + 3 * conv_weight_bytes(p, m));
+  return kTransformSteps + bytes / shared_cache(target).all_per_ns;
+}
+
 double overlapped(double a, double b) { return std::max(a, b) + kSerial * std::min(a, b); }
 
 }  // namespace
@@ -90,12 +98,13 @@ double conv_ns(const ConvProblem& p, int64_t m, WeightsHome home, const TargetIn
   const double reading = weights_ns(weights, home, target);
   if (m == 0 || target.levels.size() < 4) return overlapped(arithmetic, reading);
   // Either the tiles lie in the shared cache, or its weights pass by for each block of tiles that stays nearer.
-  const double spread = overlapped(arithmetic, reading) + scattered_ns(p, m, target);
+  const double transform = transform_ns(p, m, target);
+  const double spread = transform + overlapped(arithmetic, reading) + scattered_ns(p, m, target);
   const std::optional<double> blocks = near_blocks(p, m, target);
   if (!blocks) return spread;
   const bool stay = weights <= kCacheShare * static_cast<double>(target.levels[1].capacity_bytes);
   const double passing = stay ? 0 : *blocks * weights / shared_cache(target).all_per_ns;
-  return std::min(spread, overlapped(arithmetic, std::max(reading, passing)));
+  return std::min(spread, transform + overlapped(arithmetic, std::max(reading, passing)));
 }
 
 }  // namespace tw::transform

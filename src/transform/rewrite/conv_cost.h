@@ -13,6 +13,7 @@ struct ConvProblem {
   int64_t depth = 1, out_depth = 1;  // of the input with its padding, of the output
   int64_t kernel_depth = 1;          // of the kernel along the depth
   int64_t high = 1, wide = 1;        // of the output
+  bool computed_weights = false;     // in each run, which then has to transform them
 };
 
 /// Where the weights come from when the convolution runs: the cache that all of a model's weights stay in, or DRAM.
@@ -22,7 +23,7 @@ enum class WeightsHome : uint8_t { kSharedCache, kMemory };
 /// 4 are Winograd's with tiles of m x m outputs. Arithmetic (multiplications, and for Winograd both transforms)
 /// overlaps reading the weights, which are (m + 2)^2 / 9 times larger: the longer of the two, plus a share of the
 /// shorter. Transformed input that does not fit L2 costs the latency of its lines, or the weights are read for each
-/// part that does.
+/// part that does. Weights that are computed pass by a few times more while they are transformed.
 double conv_ns(const ConvProblem& problem, int64_t m, WeightsHome home, const TargetInfo& target);
 
 /// Bytes of the weights as algorithm `m` reads them.

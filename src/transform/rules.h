@@ -19,7 +19,7 @@ struct Rule {
 std::span<const Rule> movement_rules();
 /// Data movement in one order (rules_order.cpp).
 std::span<const Rule> order_rules();
-/// Powers, divisions and neutral elements (rules_arithmetic.cpp).
+/// Powers, divisions, variances and neutral elements (rules_arithmetic.cpp).
 std::span<const Rule> arithmetic_rules();
 /// Several nodes that spell out one operator (rules_patterns.cpp).
 std::span<const Rule> pattern_rules();

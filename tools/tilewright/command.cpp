@@ -142,6 +142,13 @@ std::string padding_text(const driver::Padding& padding) {
                      time_text(padding.us * 1e-6), time_text(padding.all_us * 1e-6), 100 * padding.share());
 }
 
+void say_winograd(const GlobalOptions& global, const driver::CompileSummary& summary) {
+  if (summary.winograd_groups == 0) return;
+  say(global, fmt::format("{} of {} groups use Winograd convolution, which rounds more than direct sums; --precision "
+                          "strict avoids it",
+                          summary.winograd_groups, summary.groups));
+}
+
 void say_layouts(const GlobalOptions& global, const plan::Plan& plan) {
   for (const plan::EntryPlan& entry : plan.entries) {
     const plan::LayoutTotals all = plan::totals_of(entry.layout_times);

@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "driver/compile.h"
+#include "driver/compile_cache.h"
 #include "runtime/format/container.h"
 #include "tilewright/version.h"
 
@@ -97,6 +98,9 @@ void note(const GlobalOptions& global, const std::string& sentence);
 
 /// "channel padding: 3 kernels, 12 us of 450 us (3 %)".
 std::string padding_text(const driver::Padding& padding);
+
+/// How many groups use Winograd convolution, where some do.
+void say_winograd(const GlobalOptions& global, const driver::CompileSummary& summary);
 
 /// A line for each entry of the plan whose layouts were measured: "layouts of main: 89.1 us as predicted, ..".
 void say_layouts(const GlobalOptions& global, const plan::Plan& plan);

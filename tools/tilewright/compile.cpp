@@ -75,10 +75,7 @@ void print_text(const GlobalOptions& global, const VerbOptions& options, const d
   }
   say(global, fmt::format("{} by family: {}; {}", count_text(summary.groups, "group"), fmt::join(families, ", "),
                           count_text(summary.kernels, "different kernel")));
-  if (summary.winograd_groups > 0)
-    say(global, fmt::format("{} of {} groups use Winograd convolution, which rounds more than direct sums; --precision "
-                            "strict avoids it",
-                            summary.winograd_groups, summary.groups));
+  say_winograd(global, summary);
   const driver::Profiling& p = outcome.profiling;
   if (p.groups_left > 0)
     say(global, fmt::format("measuring stopped after {} of {}; the other {} keep the predicted choice; run the same "

@@ -20,6 +20,15 @@ namespace {
 
 constexpr size_t kCandidates = 10;
 
+// `readers` read the tensor from a copy in this order; its name.
+std::string pack(const te::Program& program, const std::string& tensor, const std::vector<std::string>& readers,
+                 const Layout& layout, const TargetInfo& target, schedule::Schedule& s) {
+  const te::Compute copy = packed_copy(program.tensor(tensor), s.next_cache(tensor), layout);
+  s.cache_read(tensor, readers).layout(copy.name(), layout);
+  schedule_stage(s, program, copy, target);
+  return copy.name();
+}
+
 // An input that is not stored channels last is copied into that order for all that reads it without padding.
 void place_input(const te::Program& program, const WinogradStages& stages, const TargetInfo& target,
                  schedule::Schedule& s) {
@@ -27,12 +36,9 @@ void place_input(const te::Program& program, const WinogradStages& stages, const
   const te::Tensor& x = program.tensor(te::reads_of(patches, program.inputs).front()->name);
   const int channel = channel_dim(patches);
   if (channel + 1 == static_cast<int>(x.shape.size())) return;
-  const Layout layout = dim_last(x.shape.size(), channel);
   std::vector<std::string> readers = {stages.energies, stages.patches};
   if (stages.pad.empty()) readers.push_back(stages.rows);
-  const te::Compute copy = packed_copy(x, s.next_cache(x.name), layout);
-  s.cache_read(x.name, readers).layout(copy.name(), layout);
-  schedule_stage(s, program, copy, target);
+  pack(program, x.name, readers, dim_last(x.shape.size(), channel), target, s);
 }
 
 // Weights that are computed in each run are copied into the order in which blocks read them.
@@ -41,11 +47,7 @@ void copy_computed(const te::Program& program, const GroupTask& task, const Targ
   for (auto [operand, reader] :
        {std::pair(&plan.weights, &plan.stages.products), {&plan.kernels, &plan.stages.direct}}) {
     if (task.kept.contains(*operand)) continue;
-    const Layout layout = plan.layouts.extract(*operand).mapped();
-    const te::Compute copy = packed_copy(program.tensor(*operand), s.next_cache(*operand), layout);
-    s.cache_read(*operand, {*reader}).layout(copy.name(), layout);
-    schedule_stage(s, program, copy, target);
-    *operand = copy.name();
+    *operand = pack(program, *operand, {*reader}, plan.layouts.extract(*operand).mapped(), target, s);
   }
 }
 

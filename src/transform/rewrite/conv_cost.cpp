@@ -76,7 +76,7 @@ double weights_ns(double bytes, WeightsHome home, const TargetInfo& target) {
 // Of computed weights: a dozen small steps, and what these read and write.
 constexpr double kTransformSteps = 15'000;  // ns
 double transform_ns(const ConvProblem& p, int64_t m, const TargetInfo& target) {
-  if (!p.computed_weights) return 0;
+  if (m == 0 || !p.computed_weights) return 0;
   const auto bytes = static_cast<double>(6 * conv_weight_bytes(p, 0) + 3 * conv_weight_bytes(p, m));
   return kTransformSteps + bytes / shared_cache(target).all_per_ns;
 }
@@ -96,9 +96,9 @@ double conv_ns(const ConvProblem& p, int64_t m, WeightsHome home, const TargetIn
       arithmetic_cycles(p, m, lanes) * 2 * lanes / target.flop_per_ns / std::max(1, target.compute_units);
   const auto weights = static_cast<double>(conv_weight_bytes(p, m));
   const double reading = weights_ns(weights, home, target);
-  if (m == 0 || target.levels.size() < 4) return overlapped(arithmetic, reading);
-  // Either the tiles lie in the shared cache, or its weights pass by for each block of tiles that stays nearer.
   const double transform = transform_ns(p, m, target);
+  if (m == 0 || target.levels.size() < 4) return transform + overlapped(arithmetic, reading);
+  // Either the tiles lie in the shared cache, or its weights pass by for each block of tiles that stays nearer.
   const double spread = transform + overlapped(arithmetic, reading) + scattered_ns(p, m, target);
   const std::optional<double> blocks = near_blocks(p, m, target);
   if (!blocks) return spread;

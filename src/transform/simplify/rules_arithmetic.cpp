@@ -93,15 +93,14 @@ bool spell_variance(Editor& editor, const Node& node) {
   const ValueId variance = editor.emit(
       node, "div", {squares, editor.add_constant(node.name + ".count", {type, {}}, scalar_bytes(type, count))});
   for (const auto& [from, now] : {std::pair(node.outputs[0], mean), std::pair(node.outputs[1], variance)}) {
-    const TensorType type = editor.type(from);
-    editor.replace(from, to(editor.emit(node, "reshape", {now}, {{"shape", type.shape}}), type.type));
+    const TensorType out = editor.type(from);
+    editor.replace(from, to(editor.emit(node, "reshape", {now}, {{"shape", out.shape}}), out.type));
   }
   return true;
 }
 
 constexpr Rule kRules[] = {
     {"mean and variance", "mean_variance", spell_variance},
-
     {"known condition", "where", take_known_side},
     {"power", "pow", simplify_power},
     {"neutral factor", "mul", drop_neutral},

@@ -122,6 +122,7 @@ int train_model(const GlobalOptions& global, const VerbOptions& options) {
              fmt::format("{} -> {} ({}) for {} in {}", options.model, output, size_text(static_cast<double>(bytes)),
                          outcome.summary.target, time_text(seconds)));
   say(global, memory_text(memory_of(compiled)));
+  say_winograd(global, outcome.summary);
   say_layouts(global, compiled.plan);
   if (const std::string again = recomputed_text(made); !again.empty()) say(global, again);
   return kOk;

@@ -473,6 +473,32 @@ TEST_F(LibraryCalls, ArePartsOfTheGraph) {
   EXPECT_EQ(fake.graphs, 1) << "captured graphs are parts of it";
 }
 
+// See MatmulCall::is_safe.
+TEST_F(LibraryCalls, ThatAddTakeNoLargeClusters) {
+  test::fake_library.algorithms = 4;
+  test::fake_library.clusters = {9, 5, 7, 3};  // 2x4, 1x2, 4x2, 2x1
+  test::TestArtefact made = product_model(3, 4, 4);
+  test::Vector<float> x(12, 1.5f);
+  const auto run = [&] {
+    test::Vector<float> y(12);
+    const DLTensor input = x.view(), output = y.view();
+    const auto model = load(made);
+    own_context(*model, {})->run(0, &input, &output);
+    return y.data;
+  };
+  std::vector<float> expected = product_of(x.data, 3, 4, 4);
+  EXPECT_EQ(run(), expected);
+  EXPECT_EQ(test::fake_library.used, 1) << "a product alone takes the library's numbers";
+  format::CudaStep& step = made.manifest.entries[0].cuda_steps[0];
+  step.call.insert(step.call.find(" out="), " residual=x:f32");
+  step.operands = {0, 5, 6, 0, 1};
+  run();
+  EXPECT_EQ(test::fake_library.used, 3) << "number 1 of those with small clusters";
+  test::fake_library.clusters = {9, 7, 9, 3};
+  EXPECT_EQ(refusal([&] { run(); }), ErrorCode::kDevice);
+  EXPECT_NE(message_.find("offers 1 algorithms"), std::string::npos) << message_;
+}
+
 TEST_F(LibraryCalls, RunByThemselvesWhenProfiled) {
   const auto model = load(product_model(2, 2, 3));
   runtime::Options options;

@@ -59,6 +59,14 @@ int choose(void*, void*, void*, void*, void*, void*, void*, int wanted, cuda::Ma
   return 0;
 }
 
+int config_get(const void* algorithm, int attribute, void* value, size_t bytes, size_t* written) {
+  const auto number = static_cast<size_t>(*static_cast<const uint64_t*>(algorithm));
+  if (attribute != 8 || bytes != sizeof(uint16_t)) return 7;
+  const uint16_t cluster = number < fake_library.clusters.size() ? fake_library.clusters[number] : 0;
+  std::memcpy(value, &cluster, bytes);
+  return *written = bytes, 0;
+}
+
 float* at(cuda::DevicePtr address) { return reinterpret_cast<float*>(address); }
 
 // Matrices lie column by column.
@@ -121,6 +129,7 @@ const cuda::Cublaslt& fake_cublaslt() {
     l.destroy = l.desc_destroy = l.layout_destroy = l.preference_destroy = destroy;
     l.desc_set = l.layout_set = l.preference_set = set;
     l.choose = choose;
+    l.config_get = config_get;
     l.matmul = matmul;
     return l;
   }();

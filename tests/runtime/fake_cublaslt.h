@@ -1,6 +1,8 @@
 // A cuBLASLt made for tests: products of f32 matrices on the fake GPU, computed one by one.
 #pragma once
 #ifdef TW_RUNTIME_CUDA
+#include <vector>
+
 #include "runtime/device/cuda/cublaslt.h"
 
 namespace tw::test {
@@ -11,6 +13,7 @@ struct FakeLibrary {
   int used = -1;        // the one of the last product
   int make_result = 0;  // of making an object
   size_t workspace_bytes = 1000;
+  std::vector<uint16_t> clusters;  // of the algorithms, as CUBLASLT_CLUSTER_SHAPE_..; 0 where there are none
 };
 extern FakeLibrary fake_library;
 

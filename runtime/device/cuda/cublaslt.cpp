@@ -1,5 +1,7 @@
 #include "runtime/device/cuda/cublaslt.h"
 
+#include <algorithm>
+#include <iterator>
 #include <vector>
 
 #include "runtime/format/error.h"
@@ -19,6 +21,9 @@ constexpr int kPreferenceWorkspace = 1, kPreferenceAlignments[] = {5, 6, 7, 8};
 constexpr int kEpilogueNone = 1, kEpilogueRelu = 2, kEpilogueBias = 4, kEpilogueGelu = 32;
 constexpr size_t kMaxWorkspace = size_t{32} << 20;  // what NVIDIA recommends for Hopper
 constexpr uint32_t kAlignment = 16;                 // of a caller's tensors, in bytes
+constexpr int kConfigCluster = 8;
+constexpr uint16_t kSmallClusters[] = {0, 2, 3, 4, 5, 6, 8, 17, 32};  // up to four tiles; 0: none, or not said
+constexpr size_t kListed = 32;                                        // algorithms to choose the safe ones from
 
 void check(int status, const char* doing) {
   const ErrorCode code = status == kNoMemory ? ErrorCode::kOutOfMemory : ErrorCode::kDevice;
@@ -86,22 +91,35 @@ void MatmulCall::choose(int64_t algorithm) {
   set(library_.preference_set, preference.get(), kPreferenceWorkspace, kMaxWorkspace);
   for (const int attribute : kPreferenceAlignments)
     set(library_.preference_set, preference.get(), attribute, kAlignment);
-  std::vector<MatmulChoice> choices(static_cast<size_t>(algorithm) + 1);
+  std::vector<MatmulChoice> choices(std::max(static_cast<size_t>(algorithm) + 1, adds() ? kListed : 0));
   int found = 0;
   library_.choose(handle_, desc_.get(), b_.get(), a_.get(), out_.get(), out_.get(), preference.get(),
                   static_cast<int>(choices.size()), choices.data(), &found);
-  choice_ = choices.back();
-  if (found <= algorithm || choice_.state != 0)
-    format::fail(ErrorCode::kDevice, "cuBLASLt ", library_.version(), " offers ", found, " algorithms for ",
+  choices.resize(static_cast<size_t>(found));
+  std::erase_if(choices, [&](const MatmulChoice& choice) { return !is_safe(choice); });
+  if (static_cast<int64_t>(choices.size()) > algorithm) choice_ = choices[static_cast<size_t>(algorithm)];
+  if (static_cast<int64_t>(choices.size()) <= algorithm || choice_.state != 0)
+    format::fail(ErrorCode::kDevice, "cuBLASLt ", library_.version(), " offers ", choices.size(), " algorithms for ",
                  to_string(problem_), ", not number ", algorithm);
+}
+
+// Kernels of cuBLASLt 13.1 whose tiles come in clusters of eight and add a matrix end with "unspecified launch failure"
+// once in some 100,000 launches while processes take turns on an H100 (docs/internals/adr/0018).
+bool MatmulCall::is_safe(const MatmulChoice& choice) const {
+  if (!adds()) return true;
+  uint16_t cluster = 0;
+  size_t written = 0;
+  check(library_.config_get(choice.algorithm.data(), kConfigCluster, &cluster, sizeof(cluster), &written),
+        "say how an algorithm is configured");
+  return std::ranges::find(kSmallClusters, cluster) != std::end(kSmallClusters);
 }
 
 void MatmulCall::run(std::span<const DevicePtr> operands, DevicePtr workspace, StreamHandle stream) const {
   const float one = 1, zero = 0;
-  const bool has_bias = !problem_.bias.name.empty(), adds = !problem_.residual.name.empty();
+  const bool has_bias = !problem_.bias.name.empty();
   if (has_bias) set(library_.desc_set, desc_.get(), kDescBias, operands[2]);
-  const DevicePtr out = operands.back(), added = adds ? operands[has_bias ? 3 : 2] : out;
-  check(library_.matmul(handle_, desc_.get(), &one, operands[1], b_.get(), operands[0], a_.get(), adds ? &one : &zero,
+  const DevicePtr out = operands.back(), added = adds() ? operands[has_bias ? 3 : 2] : out;
+  check(library_.matmul(handle_, desc_.get(), &one, operands[1], b_.get(), operands[0], a_.get(), adds() ? &one : &zero,
                         added, out_.get(), out, out_.get(), choice_.algorithm.data(), workspace,
                         choice_.workspace_bytes, stream),
         "multiply");
@@ -124,6 +142,7 @@ const Cublaslt& open_cublaslt() {
     from.resolve("cublasLtMatmulPreferenceSetAttribute", l.preference_set);
     from.resolve("cublasLtMatmulPreferenceDestroy", l.preference_destroy);
     from.resolve("cublasLtMatmulAlgoGetHeuristic", l.choose);
+    from.resolve("cublasLtMatmulAlgoConfigGetAttribute", l.config_get);
     from.resolve("cublasLtMatmul", l.matmul);
     return l;
   }();

@@ -35,6 +35,8 @@ struct Cublaslt {
   // Signature fixed by cublasLtMatmulAlgoGetHeuristic.
   int (*choose)(void* handle, void* desc, void* a, void* b, void* c, void* d, void* preference, int wanted,
                 MatmulChoice* choices, int* found);
+  // Signature fixed by cublasLtMatmulAlgoConfigGetAttribute.
+  int (*config_get)(const void* algorithm, int attribute, void* value, size_t bytes, size_t* written);
   // Signature fixed by cublasLtMatmul.
   int (*matmul)(void* handle, void* desc, const void* alpha, DevicePtr a, void* a_layout, DevicePtr b, void* b_layout,
                 const void* beta, DevicePtr c, void* c_layout, DevicePtr d, void* d_layout, const void* algorithm,
@@ -50,7 +52,8 @@ class MatmulCall : public Call {
   /// A handle of the library: one for each stream.
   static LibraryObject start(const Cublaslt& library);
 
-  /// Throws Error(kDevice) where the library does not compute the problem, or offers no such algorithm.
+  /// Throws Error(kDevice) where the library does not compute the problem, or offers no such algorithm. Algorithms have
+  /// their numbers in its list of those that may share a GPU (is_safe).
   MatmulCall(const Cublaslt& library, void* handle, const format::LibraryCall& call);
 
   void run(std::span<const DevicePtr> operands, DevicePtr workspace, StreamHandle stream) const override;
@@ -59,7 +62,9 @@ class MatmulCall : public Call {
  private:
   LibraryObject layout_of(const format::Operand& operand, int64_t rows, int64_t columns) const;
   void describe();
+  bool adds() const { return !problem_.residual.name.empty(); }
   void choose(int64_t algorithm);
+  bool is_safe(const MatmulChoice& choice) const;
 
   const Cublaslt& library_;
   format::ProblemDescriptor problem_;

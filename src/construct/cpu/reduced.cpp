@@ -61,6 +61,9 @@ class ReducedRows {
     }
   }
 
+  /// Declined where what the product reads, computed where it is read, is no product's operand any more.
+  Result<Contraction> product() const { return schedule::match_contraction(*program_.find_compute(segment_.sum)); }
+
   Candidates run() const {
     const Rows whole = rows_of(schedule::segment_program(program_, segment_));
     Candidates candidates;
@@ -205,7 +208,9 @@ Result<Candidates> construct_reduced(const GroupTask& task, const TargetInfo& ta
   const Result<ReducedProduct> match = schedule::match_combined_rows(task.program);
   if (!match.ok()) return Reason{match.reason()};
   if (const std::string reason = schedule::why_near_declined(*match); !reason.empty()) return declined("{}", reason);
-  Candidates candidates = ReducedRows(task, *match, target).run();
+  const ReducedRows rows(task, *match, target);
+  if (const Result<Contraction> product = rows.product(); !product.ok()) return Reason{product.reason()};
+  Candidates candidates = rows.run();
   if (candidates.empty()) return declined("no tile near a unit holds rows of {}", match->segment.sum);
   return candidates;
 }

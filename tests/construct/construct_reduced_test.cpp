@@ -179,7 +179,8 @@ TEST(ConstructReduced, RowsLeaveFromPartsThatFillNoTile) {
 // As behind a concatenation, which a family may compute where the product reads it, or not take.
 TEST(ConstructReduced, RowsOfTwoTensorsBesideEachOther) {
   te::Builder b;
-  const te::Tensor x = b.placeholder("x", DataType::f32(), {169, 16}), v = b.placeholder("v", DataType::f32(), {169, 16});
+  const te::Tensor x = b.placeholder("x", DataType::f32(), {169, 16}),
+                   v = b.placeholder("v", DataType::f32(), {169, 16});
   const te::Tensor w = b.placeholder("w", DataType::f32(), {40, 32});
   const te::Tensor both = b.compute("both", {169, 32}, [&](const auto& i) {
     return select(i[1] < Expr(16), x({i[0], i[1]}), v({i[0], i[1] - Expr(16)}));
@@ -188,8 +189,9 @@ TEST(ConstructReduced, RowsOfTwoTensorsBesideEachOther) {
     return both({i[0], r[0]}) * w({i[1], r[0]});
   });
   const te::Tensor y = b.compute("y", acc.shape, [&](const auto& i) { return max(acc(i), float_imm(0)); });
-  const te::Tensor mean = b.reduce("mean", {40}, {169}, te::CombinerKind::kSum,
-                                   [&](const auto& i, const auto& r) { return y({r[0], i[0]}); });
+  const te::Tensor mean = b.reduce("mean", {40}, {169}, te::CombinerKind::kSum, [&](const auto& i, const auto& r) {
+    return y({r[0], i[0]});
+  });
   const GroupTask task{merged(b.finish("beside", {mean})), {"w"}};
   for (const char* name : {"cpu:x86-64-v3", "cuda:sm_90a"}) {
     const targets::Target t = targets::find_target(name);

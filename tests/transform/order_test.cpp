@@ -281,6 +281,27 @@ TEST(ScaleProducts, ProductsOfHalvesStayInRange) {
       << "the half alone moves";
 }
 
+// As in a backward pass, whose products are of the scaled queries, too.
+TEST(ScaleProducts, EveryProductOfAScaledOperandIsMultiplied) {
+  std::string text = scores("  qs : f32[5, 8] = mul(q, a)\n  ks : f32[5, 8] = mul(b, k)\n");
+  text.replace(text.find("output y"), 8,
+               "u : f32[8, 5] = transpose(qs) {perm = [1, 0]}\n  z : f32[8, 5] = matmul(u, y)\n"
+               "  s : f32[8, 8] = matmul(u, qs)\n  output z, s");
+  const graph::Graph moved = after(text, "scale-products", DeviceKind::kCuda);
+  EXPECT_EQ(ops_of(moved), "slice slice transpose transpose matmul mul matmul mul matmul mul");
+  testing::expect_same_function(testing::parse(text), moved, 1e-6);
+}
+
+// The rows that take others' place are no multiples.
+TEST(ScaleProducts, RowsAmongWhichOthersArePutStayMultiplied) {
+  std::string text = scores(
+      "  input row : f32[1, 8]\n  input at : i64[]\n  qa : f32[5, 8] = mul(q, a)\n"
+      "  qs : f32[5, 8] = update_slice(qa, row, at) {axis = 0}\n  ks : f32[5, 8] = relu(k)\n");
+  EXPECT_EQ(count_nodes(after(text, "scale-products", DeviceKind::kCuda), "mul"), 1);
+  EXPECT_EQ(ops_of(after(text, "scale-products", DeviceKind::kCuda)),
+            "slice slice mul update_slice relu transpose matmul");
+}
+
 TEST(ScaleProducts, WhatIsComputedIsMultipliedThere) {
   const std::string text =
       scores("  qr : f32[5, 8] = relu(q)\n  qs : f32[5, 8] = mul(qr, a)\n  ks : f32[5, 8] = relu(k)\n");

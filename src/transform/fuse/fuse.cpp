@@ -199,8 +199,12 @@ bool reads_by_index(const Graph& graph, const graph::OpTable& ops, const std::ve
          std::ranges::all_of(readers[node.outputs[0]], [&](int r) { return reads_by_index(graph, ops, readers, r); });
 }
 
+bool keeps_rows(const Node& node) {
+  return node.op == "transpose" && node.ints_attr("perm").back() == std::ssize(node.ints_attr("perm")) - 1;
+}
+
 // Whether each reader of what the node moves would read the whole through it: slices, and on GPUs, whose tiles bring
-// operands in either order, what products read turned.
+// operands in either order, what products read turned, beside whom others may read rows.
 bool is_own_of_each_reader(const Graph& graph, const TransformContext& context,
                            const std::vector<std::vector<int>>& all, const Node& node) {
   const std::vector<int>& readers = all[node.outputs[0]];
@@ -208,9 +212,14 @@ bool is_own_of_each_reader(const Graph& graph, const TransformContext& context,
   if (node.op == "slice")
     return std::ranges::all_of(readers, [&](int r) { return reads_by_index(graph, context.ops, all, r); });
   const bool maps = role_of(context.ops, node) == Role::kIndexMap && !is_layout_copy(node) && !is_view(graph, node);
-  return context.target.kind == DeviceKind::kCuda && maps && std::ranges::all_of(readers, [&](int r) {
-           return role_of(context.ops, graph.nodes[static_cast<size_t>(r)]) == Role::kContraction;
-         });
+  const auto is = [&](Role role) {
+    return
+        [&context, &graph, role](int r) { return role_of(context.ops, graph.nodes[static_cast<size_t>(r)]) == role; };
+  };
+  const bool of_products = std::ranges::all_of(
+      readers, [&](int r) { return is(Role::kContraction)(r) || (keeps_rows(node) && is(Role::kElementwise)(r)); });
+  return context.target.kind == DeviceKind::kCuda && maps && of_products &&
+         std::ranges::any_of(readers, is(Role::kContraction));
 }
 
 // An index map that several nodes read is one of each, so that each reads the whole through it, and through those

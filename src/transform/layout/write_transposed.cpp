@@ -1,4 +1,6 @@
-// A contraction whose result is only transposed writes the transposed order: heads of an attention that come together.
+// A contraction whose result is transposed writes the transposed order: heads of an attention that come together. What
+// else reads the result, as a backward pass does, reads its rows, which stay contiguous.
+#include <algorithm>
 
 #include "transform/passes.h"
 #include "transform/roles.h"
@@ -50,13 +52,13 @@ class TransposedWriter {
     }
   }
 
-  // `id` and the values before it back to a contraction, each read by the next only; empty when there is none, when one
-  // of them has another layout than `order` (which a plan may have given), or when an element-wise node between reads
-  // something else of that shape.
+  // `id` and the values before it back to a contraction, each read by the next and by element-wise nodes; empty when
+  // there is none, when one of them has another layout than `order` (which a plan may have given), or when an
+  // element-wise node between reads something else of that shape.
   std::vector<ValueId> contraction_chain(ValueId id, const Layout& order) const {
     std::vector<ValueId> chain;
     const auto is_free = [&](const Layout& layout) { return layout.is_identity() || layout == order; };
-    while (is_stored(id) && readers_[id].size() == 1 && is_free(value(id).layout)) {
+    while (is_stored(id) && is_free(value(id).layout) && is_read_by_rows(id)) {
       chain.push_back(id);
       const Node& node = graph_.nodes[producers_[id]];
       const Role role = role_of(context_.ops, node);
@@ -72,6 +74,11 @@ class TransposedWriter {
       id = before;
     }
     return {};
+  }
+
+  bool is_read_by_rows(ValueId id) const {
+    return std::ranges::count_if(
+               readers_[id], [&](int r) { return role_of(context_.ops, graph_.nodes[r]) != Role::kElementwise; }) <= 1;
   }
 
   Graph graph_;

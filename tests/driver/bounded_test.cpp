@@ -42,5 +42,48 @@ TEST(Bounded, RoundingsOfSummedHalvesMayBeAlike) {
   }
 }
 
+// Where two batch norms cancel, what each of their operations rounds is much of the sum.
+TEST(Bounded, BatchNormsRoundInEachOfTheirOperations) {
+  constexpr int64_t kRows = 1 << 17;
+  const graph::Graph body = graph::parse_graph(R"(graph g {
+  input x : f32[131072, 1]
+  input scale : f32[1]
+  input bias : f32[1]
+  input mean : f32[1]
+  input var : f32[1]
+  input less : f32[1]
+  input other : f32[1]
+  a : f32[131072, 1] = batch_norm(x, scale, bias, mean, var) {epsilon = 1e-5} as a
+  c : f32[131072, 1] = batch_norm(x, less, bias, mean, other) {epsilon = 1e-5} as c
+  d : f32[131072, 1] = add(a, c) as d
+  y : f32[131072, 1] = relu(d) as y
+  output y
+})",
+                                               {});
+  const auto one = [](float value) {
+    graph::RefTensor t = graph::RefTensor::zeros({DataType::f32(), {1}});
+    t.floats[0] = value;
+    return t;
+  };
+  const float scale = 1.3F, bias = 0.01F, mean = 0.02F, var = 0.7F;
+  graph::RefTensor x = graph::RefTensor::zeros({DataType::f32(), {kRows, 1}});
+  for (size_t i = 0; i < x.floats.size(); ++i) {
+    const float at = static_cast<float>(i) / kRows;
+    x.floats[i] = i % 32 == 0 ? 8 + at : at / 8;  // few are large
+  }
+  const float less = -1.3F, other = 0.7001F;
+  const Bounded bounded =
+      evaluate_bounded(body, ops::all_ops(), {x, one(scale), one(bias), one(mean), one(var), one(less), one(other)}, 3);
+  const auto normalized = [&](float v, float by, float variance) {
+    return (v - mean) * (by / std::sqrt(variance + 1e-5F)) + bias;
+  };
+  for (size_t i = 0; i < x.floats.size(); ++i) {
+    const auto v = static_cast<float>(x.floats[i]);
+    const double got = std::max(normalized(v, scale, var) + normalized(v, less, other), 0.0F);
+    ASSERT_LE(std::fabs(got - bounded.values[0].floats[i]), bounded.bounds[0][i]) << i;
+    ASSERT_LT(bounded.bounds[0][i], 5e-5) << i;
+  }
+}
+
 }  // namespace
 }  // namespace tw::artefact

@@ -21,7 +21,8 @@ constexpr double kNormalizationUlps = 8;
 // finish_bounds() makes the fourfold.
 constexpr double kUnitsOfUlp = 0.5;
 constexpr double kUlpsOfF64 = 8;
-constexpr double kGeluUnits = 6;  // of its operand: 1 + erf(x) loses the digits of a small result
+constexpr double kBatchNormUnits = 2;  // of a difference, a root, a quotient and a product, before the bias is added
+constexpr double kGeluUnits = 6;       // of its operand: 1 + erf(x) loses the digits of a small result
 
 // Of words that hold floats, the sign of each number is cleared.
 std::vector<RefTensor> absolute(const graph::Node& node, std::vector<RefTensor> tensors) {
@@ -132,6 +133,11 @@ class Evaluation {
     } else if (op_class == graph::OpClass::kContraction) {
       magnitude = apply(node, absolute(node, inputs))[k];
       scale = u_sum * std::sqrt(contraction_length(node, inputs)) + operand_error(node);
+    } else if (node.op == "batch_norm") {
+      std::vector<RefTensor> unmoved = inputs;
+      std::ranges::fill(unmoved[2].floats, 0.0);
+      magnitude = apply(node, unmoved)[k];
+      scale = kBatchNormUnits * u_sum;
     } else if (node.op == "gelu") {
       magnitude = inputs[0];
       scale = kGeluUnits * u_sum;

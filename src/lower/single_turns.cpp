@@ -1,11 +1,12 @@
-// Loops of which one turn does something: that of a computed index. Sums at computed indices (ops/gradient/scatter.cpp)
-// say element by element which terms they take.
+// Loops of which one turn does something: that of a computed index. Reductions at computed indices
+// (ops/indexed/scatter.cpp) say element by element which terms they take.
 #include <set>
 
 #include "expr/affine.h"
 #include "lower/passes.h"
 #include "lower/simplify.h"
 #include "support/join.h"
+#include "te/te.h"
 
 namespace tw::lower {
 namespace {
@@ -14,21 +15,42 @@ using loop::Stmt;
 using loop::StmtKind;
 using Stmts = std::vector<Stmt>;
 
+std::optional<te::CombinerKind> combiner_of(Op op) {
+  switch (op) {
+    case Op::kAdd:
+      return te::CombinerKind::kSum;
+    case Op::kMul:
+      return te::CombinerKind::kProd;
+    case Op::kMin:
+      return te::CombinerKind::kMin;
+    case Op::kMax:
+      return te::CombinerKind::kMax;
+    default:
+      return std::nullopt;
+  }
+}
+
 // buffer[i] = buffer[i] + select(condition, x, 0): `condition` decides whether anything is added. A sum that begins
-// with 0 is never -0, so that adding 0 changes nothing.
+// with 0 is never -0, so that adding 0 changes nothing; nor do the neutral elements of products, minima and maxima.
 struct Addition {
   Expr condition;
   Stmt store;  // of the sum where it holds
 };
 
+// Operands of integers are in any order.
 std::optional<Addition> addition_of(const Stmt& s) {
-  if (s->kind != StmtKind::kStore || s->predicate || s->value.op() != Op::kAdd) return std::nullopt;
-  const Expr &sum = s->value.arg(0), &term = s->value.arg(1);
-  const bool adds = sum.op() == Op::kLoad && !sum->predicated && sum->name == s->buffer &&
-                    sum->args.size() == s->indices.size() &&
-                    std::ranges::equal(sum->args, s->indices, [](const Expr& a, const Expr& b) { return equal(a, b); });
-  if (!adds || term.op() != Op::kSelect || !is_zero(term.arg(2))) return std::nullopt;
-  return Addition{term.arg(0), loop::make_store(s->buffer, s->indices, sum + term.arg(1))};
+  if (s->kind != StmtKind::kStore || s->predicate) return std::nullopt;
+  const std::optional<te::CombinerKind> kind = combiner_of(s->value.op());
+  if (!kind) return std::nullopt;
+  for (const size_t side : {0, 1}) {
+    const Expr &sum = s->value.arg(side), &term = s->value.arg(1 - side);
+    const bool adds =
+        sum.op() == Op::kLoad && !sum->predicated && sum->name == s->buffer && sum->args.size() == s->indices.size() &&
+        std::ranges::equal(sum->args, s->indices, [](const Expr& a, const Expr& b) { return equal(a, b); });
+    if (!adds || term.op() != Op::kSelect || !equal(term.arg(2), te::identity_of(*kind, term.type()))) continue;
+    return Addition{term.arg(0), loop::make_store(s->buffer, s->indices, binary(s->value.op(), sum, term.arg(1)))};
+  }
+  return std::nullopt;
 }
 
 class TurnFinder {

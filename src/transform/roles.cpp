@@ -15,8 +15,17 @@ bool is_one_of(const Node& node, const std::array<std::string_view, N>& names) {
 
 constexpr std::array<std::string_view, 3> kIndexMaps = {"transpose", "slice", "expand"};
 constexpr std::array<std::string_view, 1> kLookups = {"gather"};
-constexpr std::array<std::string_view, 8> kWindows = {"max_pool", "avg_pool",   "lp_pool",     "lrn",
-                                                      "unpool",   "max_places", "scatter_sum", "scatter_elements_sum"};
+constexpr std::array<std::string_view, 11> kWindows = {"max_pool",
+                                                       "avg_pool",
+                                                       "lp_pool",
+                                                       "lrn",
+                                                       "unpool",
+                                                       "max_places",
+                                                       "scatter_sum",
+                                                       "scatter_prod",
+                                                       "scatter_min",
+                                                       "scatter_max",
+                                                       "scatter_elements_sum"};
 constexpr std::array<std::string_view, 12> kSpatial = {
     "conv",     "conv_integer", "conv_words", "conv_transpose",  "winograd_conv",   "conv_phases",
     "max_pool", "avg_pool",     "lp_pool",    "global_max_pool", "global_avg_pool", "global_lp_pool"};

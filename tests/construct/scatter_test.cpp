@@ -70,6 +70,18 @@ TEST(Scatter, StagesOfOneElementThatAreReadTwice) {
   check({program, {}}, "cpu:x86-64-v4", "scatter", 1e-5);
 }
 
+// Which of several writers comes last: a maximum of integers.
+TEST(Scatter, MaximaOfIntegers) {
+  te::Builder b;
+  const te::Tensor x = b.placeholder("x", DataType::i64(), {50}), at = b.placeholder("at", DataType::i64(), {50});
+  const te::Tensor y = b.reduce("y", {20}, {50}, te::CombinerKind::kMax, [&](const auto& i, const auto& r) {
+    return select(at({r[0]}) == i[0], x({r[0]}), te::identity_of(te::CombinerKind::kMax, DataType::i64()));
+  });
+  const te::Program program = b.finish("last", {y});
+  check({program, {}}, "cpu:x86-64-v3", "scatter", 0);
+  check({program, {}}, "cuda:sm_90a", "point", 0);
+}
+
 TEST(Scatter, OtherConditionsAreNone) {
   te::Builder b;
   const te::Tensor x = b.placeholder("x", DataType::f32(), {6, 8});

@@ -16,6 +16,15 @@ TEST(SingleTurns, TheIndexMayBeMovedAndHaveOtherConditions) {
       "let i = (I[t] - (t * 4)) { if ((0 <= i) && (i < 4)) { if (S[i] < 1:f32) { Y[i, 0] = (Y[i, 0] + S[i]) } } }");
 }
 
+TEST(SingleTurns, OfOtherReductionsToo) {
+  expect_pass("single-turns", "for i in 4 { Y[i, 0] = (Y[i, 0] * select((I[t] == i), S[i], 1:f32)) }",
+              "let i = I[t] { if ((0 <= i) && (i < 4)) { Y[i, 0] = (Y[i, 0] * S[i]) } }");
+  expect_pass("single-turns", "for i in 4 { Y[i, 0] = max(select((I[t] == i), S[i], -inf:f32), Y[i, 0]) }",
+              "let i = I[t] { if ((0 <= i) && (i < 4)) { Y[i, 0] = max(Y[i, 0], S[i]) } }");
+  const char* other = "for i in 4 { Y[i, 0] = max(Y[i, 0], select((I[t] == i), S[i], 0:f32)) }";
+  expect_pass("single-turns", other, other);
+}
+
 TEST(SingleTurns, LoopsThatDoMoreStay) {
   for (const char* body : {
            "for i in 4 { Y[i, 0] = (Y[i, 0] + select((I[i] == i), S[i], 0:f32)) }",

@@ -59,6 +59,48 @@ TEST(Scatter, MinimaOfIntegersKeepTheOtherElements) {
   }
 }
 
+// `indices` as a constant, or as an input: the same elements, whatever the reduction.
+RefTensor scattered(const std::string& op, const std::string& reduction, const RefTensor& at, const RefTensor& updates,
+                    int64_t axis, bool at_run_time) {
+  ModelBuilder m(18);
+  const auto dims = [](const Shape& s) { return std::vector<Dim>(s.begin(), s.end()); };
+  m.input("x", dims({4, 3, 5})).input("u", dims(updates.type.shape)).output("y");
+  RefTensor x = tensor({4, 3, 5}, {});
+  for (int64_t i = 0; i < 60; ++i) x.floats.push_back(static_cast<double>(i % 13) - 4);
+  std::vector<RefTensor> inputs = {x, updates};
+  if (at_run_time) {
+    m.input("at", dims(at.type.shape), onnx::TensorProto::INT64);
+    inputs.push_back(at);
+  } else {
+    m.ints("flat", at.ints);
+    m.ints("shape", at.type.shape);
+    m.node("Reshape", {"flat", "shape"}, {"at"});
+  }
+  onnx::NodeProto& node = m.node(op, {"x", "at", "u"}, {"y"});
+  set_string(node, "reduction", reduction);
+  if (op == "ScatterElements") set_int(node, "axis", axis);
+  return run(m, inputs);
+}
+
+TEST(Scatter, IndicesMayComeAtRunTime) {
+  for (const char* reduction : {"none", "add", "mul", "max", "min"}) {
+    SCOPED_TRACE(reduction);
+    const auto same = [&](const char* op, const Shape& shape, const std::vector<int64_t>& indices, const Shape& updates,
+                          int64_t axis) {
+      const RefTensor at{{DataType::i64(), shape}, {}, indices};
+      RefTensor u = tensor(updates, {});
+      for (int64_t i = 0; i < num_elements(updates); ++i) u.floats.push_back(static_cast<double>(i % 7) - 2);
+      EXPECT_EQ(scattered(op, reduction, at, u, axis, true).floats,
+                scattered(op, reduction, at, u, axis, false).floats);
+    };
+    same("ScatterElements", {3, 1, 2}, {0, -1, 0, 3, 2, 2}, {3, 1, 2}, 0);
+    same("ScatterElements", {2, 1, 6}, {0, 1, 4, 4, -5, 0, 1, 1, 1, -1, 2, 3}, {2, 1, 6}, -1);
+    same("ScatterND", {3, 1}, {2, -4, 2}, {3, 3, 5}, 0);
+    same("ScatterND", {2, 2, 2}, {0, 1, -1, -3, 0, 1, 2, 2}, {2, 2, 5}, 0);
+    same("ScatterND", {2, 3}, {3, 2, 4, 3, 2, 4}, {2}, 0);
+  }
+}
+
 // NaN is the largest number, as for ArgMax and ReduceMax; several of them are in the order of their places.
 TEST(TopK, NanIsTheLargest) {
   const double nan = std::numeric_limits<double>::quiet_NaN();

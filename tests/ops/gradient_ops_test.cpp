@@ -1,4 +1,4 @@
-// Operators that gradients are made of: te against reference, and what the definition says.
+// Operators that gradients and scatters are made of: te against reference, and what the definition says.
 #include <gtest/gtest.h>
 
 #include <limits>
@@ -40,8 +40,33 @@ TEST(ScatterSum, Rejects) {
                UserError);
   EXPECT_THROW(single({"scatter_sum", {f32({4}), i64({4})}, {{"axis", int64_t{0}}, {"extent", int64_t{0}}}}),
                UserError);
-  EXPECT_THROW(single({"scatter_sum", {i64({4}), i64({4})}, {{"axis", int64_t{0}}, {"extent", int64_t{3}}}}),
-               UserError);
+  EXPECT_THROW(
+      single({"scatter_sum", {{DataType::boolean(), {4}}, i64({4})}, {{"axis", int64_t{0}}, {"extent", int64_t{3}}}}),
+      UserError);
+}
+
+TEST(ScatterReductions, MatchTheirReferences) {
+  for (const char* op : {"scatter_sum", "scatter_prod", "scatter_min", "scatter_max"}) {
+    SCOPED_TRACE(op);
+    const Attrs first = {{"axis", int64_t{0}}, {"extent", int64_t{3}}};
+    for (const TensorType& x : {f32({5, 4}), i64({5, 4}), i32({5, 4}), f16({5, 4})})
+      check({op, {x, i64({5})}, first, {{}, {-3, 2}}, x.type == DataType::f16() ? 2e-3 : 2e-6});
+    check({op, {f32({2, 2, 3, 2}), i32({2, 3})}, {{"axis", int64_t{1}}, {"extent", int64_t{9}}}, {{}, {0, 8}}});
+    check({op, {i64({}), i64({})}, first, {{}, {0, 2}}});
+    check({op, {f32({0, 4}), i64({0})}, first});
+  }
+}
+
+TEST(ScatterReductions, AreNeutralWhereNothingMeets) {
+  const auto met = [](const char* op, const DataType& type, std::vector<int64_t> x) {
+    return run({op, {{type, {3}}, i64({3})}, {{"axis", int64_t{0}}, {"extent", int64_t{3}}}},
+               {ints(type, {3}, std::move(x)), ints(DataType::i64(), {3}, {2, 0, 2})})[0]
+        .ints;
+  };
+  constexpr int64_t kLeast = std::numeric_limits<int64_t>::min(), kMost = std::numeric_limits<int64_t>::max();
+  EXPECT_EQ(met("scatter_max", DataType::i64(), {0, 1, 2}), (std::vector<int64_t>{1, kLeast, 2}));
+  EXPECT_EQ(met("scatter_min", DataType::i64(), {7, 1, 2}), (std::vector<int64_t>{1, kMost, 2}));
+  EXPECT_EQ(met("scatter_prod", DataType::i32(), {3, 5, -2}), (std::vector<int64_t>{5, 1, -6}));
 }
 
 TEST(ScatterElementsSum, MatchesReference) {

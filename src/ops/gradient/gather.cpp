@@ -109,10 +109,13 @@ Terms of_one_hot(const GradientCall& g) {
 
 std::vector<GradientRow> gather_gradients() {
   constexpr std::string_view kWords = "it is made by pass pack-dot-operands, behind gradients";
-  return {by_rule("gather", of_gather),       by_rule("gather_elements", of_elements),
-          by_rule("gather_nd", of_nd),        by_rule("one_hot", of_one_hot),
-          by_rule("scatter_sum", of_scatter), by_rule("scatter_elements_sum", of_scatter_elements),
-          is_refused("pack_words", kWords),   is_refused("sum_words", kWords)};
+  constexpr std::string_view kOthers = "of scatters with a reduction, those that add have one";
+  return {by_rule("gather", of_gather),        by_rule("gather_elements", of_elements),
+          by_rule("gather_nd", of_nd),         by_rule("one_hot", of_one_hot),
+          by_rule("scatter_sum", of_scatter),  by_rule("scatter_elements_sum", of_scatter_elements),
+          is_refused("scatter_prod", kOthers), is_refused("scatter_min", kOthers),
+          is_refused("scatter_max", kOthers),  is_refused("pack_words", kWords),
+          is_refused("sum_words", kWords)};
 }
 
 }  // namespace tw::ops

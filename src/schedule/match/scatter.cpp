@@ -29,9 +29,11 @@ std::optional<size_t> line_of(const te::Compute& sum, const Expr& condition) {
 
 // The axis that terms choose; nothing where they are summed otherwise.
 std::optional<size_t> chosen_axis(const te::Compute& sum) {
-  const bool selects = sum.is_reduction() && sum.outputs.size() == 1 && sum.combiner.kind == te::CombinerKind::kSum &&
-                       sum.body[0].op() == Op::kSelect && is_zero(sum.body[0].arg(2));
-  return selects ? line_of(sum, sum.body[0].arg(0)) : std::nullopt;
+  if (!sum.is_reduction() || sum.outputs.size() != 1 || sum.combiner.kind == te::CombinerKind::kTuple)
+    return std::nullopt;
+  const Expr& term = sum.body[0];
+  const bool selects = term.op() == Op::kSelect && equal(term.arg(2), te::identity_of(sum.combiner.kind, term.type()));
+  return selects ? line_of(sum, term.arg(0)) : std::nullopt;
 }
 
 }  // namespace

@@ -40,11 +40,12 @@ std::optional<IndexUse> index_use(const graph::Graph& graph, const graph::Node& 
     return IndexUse{node.inputs[2], {places}, 0};
   }
   const bool by_axis = node.op == "gather" || node.op == "gather_elements";
-  const bool by_tuple = node.op == "gather_nd";
-  if (!by_axis && !by_tuple) return std::nullopt;
+  const bool by_tuple = node.op == "gather_nd", is_scatter = node.op.starts_with("scatter_") && node.has_attr("extent");
+  if (!by_axis && !by_tuple && !is_scatter) return std::nullopt;
   const Shape& data = graph.value(node.inputs[0]).type.shape;
   const ValueId indices = node.inputs[1];
   if (graph.value(indices).type.elements() == 0) return std::nullopt;
+  if (is_scatter) return IndexUse{indices, {node.int_attr("extent")}};
   if (by_axis) return IndexUse{indices, extent_of_axis(node, data)};
   return IndexUse{indices, extents_of_tuple(node, data, graph.value(indices).type.shape)};
 }

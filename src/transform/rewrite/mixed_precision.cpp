@@ -61,13 +61,11 @@ constexpr std::string_view kAmongOperands[] = {"reduce_mean",     "reduce_max", 
                                                "global_max_pool", "global_avg_pool", "global_lp_pool", "max_places"};
 constexpr std::string_view kPerChannel[] = {"batch_norm"};
 // Results may be far larger or smaller than any operand.
-constexpr std::string_view kFarFromOperands[] = {"exp",         "sinh",
-                                                 "cosh",        "tan",
-                                                 "reciprocal",  "pow",
-                                                 "reduce_sum",  "reduce_prod",
-                                                 "reduce_l1",   "reduce_sum_square",
-                                                 "scatter_sum", "scatter_elements_sum",
-                                                 "unpool"};
+constexpr std::string_view kFarFromOperands[] = {
+    "exp",         "sinh",         "cosh",        "tan",         "reciprocal",
+    "pow",         "reduce_sum",   "reduce_prod", "reduce_l1",   "reduce_sum_square",
+    "scatter_sum", "scatter_prod", "scatter_min", "scatter_max", "scatter_elements_sum",
+    "unpool"};
 // What the model converts to f32 it wants there, integers among it; bits are those of an f32.
 constexpr std::string_view kConversions[] = {"cast", "bitcast"};
 // The state whose slice it is keeps its type from run to run.

@@ -2,6 +2,7 @@
 // group would have without a measurement computes the group's maths.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "ops/list.h"
@@ -50,6 +51,25 @@ void check_network(testing::Network (*network)(DataType)) {
 TEST(GradientKernels, Perceptron) { check_network(testing::perceptron); }
 TEST(GradientKernels, Convolutions) { check_network(testing::convolutions); }
 TEST(GradientKernels, Attention) { check_network(testing::attention); }
+TEST(GradientKernels, PartedAttention) {
+  check_network([](DataType type) { return testing::parted_attention(type, 32, 32); });
+}
+
+// Heads are read and written where they lie, in both passes: no kernel turns or multiplies queries, keys or gradients.
+TEST(GradientKernels, PartedAttentionCopiesNoHeads) {
+  const graph::OpTable ops = ops::all_ops();
+  transform::TransformContext context{ops, targets::find_target("cuda:sm_90a").info};
+  context.dtype = DataType::f16();
+  const Graph g = with_gradients(testing::parted_attention(DataType::f32(), 512, 128), ops);
+  const Graph groups = transform::transform(g, context, {});
+  for (const graph::Node& group : groups.nodes) {
+    // A transpose of what is stored in that order is a view.
+    const bool copies = std::ranges::all_of(group.body->nodes, [&](const graph::Node& node) {
+      return (node.op == "transpose" && groups.value(group.inputs[0]).layout.is_identity()) || node.op == "mul";
+    });
+    EXPECT_FALSE(copies) << group.name;
+  }
+}
 
 }  // namespace
 }  // namespace tw::construct

@@ -105,4 +105,28 @@ Network attention(DataType type) {
   return n.finish(n.cross_entropy(n.node("reshape", {logits}, {{"shape", Ints{2 * length, words}}})));
 }
 
+Network parted_attention(DataType type, int64_t length, int64_t width) {
+  Builder n(type);
+  const auto linear = [&](ValueId x, int64_t out) {  // as torch has its weights
+    const ValueId weight = n.node("transpose", {n.input({out, width})}, {{"perm", Ints{1, 0}}});
+    return n.node("add", {n.node("matmul", {x, weight}), n.input({out})});
+  };
+  const ValueId x = n.input({2, length, width}), parts = linear(x, 3 * width);
+  const auto part = [&](int64_t number, const Ints& perm) {
+    return heads(
+        n,
+        n.node("slice", {parts},
+               {{"starts", Ints{0, 0, number * width}}, {"extents", Ints{2, length, width}}, {"steps", Ints{1, 1, 1}}}),
+        perm);
+  };
+  const ValueId q = n.node("mul", {part(0, {0, 2, 1, 3}), n.number(0.5)});
+  const ValueId k = n.node("mul", {part(1, {0, 2, 3, 1}), n.number(0.5)});
+  const ValueId mixed = n.node("matmul", {n.node("softmax", {n.node("matmul", {q, k})}), part(2, {0, 2, 1, 3})});
+  const ValueId joined = n.node("reshape", {n.node("transpose", {mixed}, {{"perm", Ints{0, 2, 1, 3}}})},
+                                {{"shape", Ints{2, length, width}}});
+  const ValueId y =
+      n.node("layer_norm", {n.node("add", {x, linear(joined, width)}), n.input({width}), n.input({width})});
+  return n.finish(n.node("reduce_mean", {n.node("mul", {y, y})}, {{"keepdims", int64_t{0}}}));
+}
+
 }  // namespace tw::testing

@@ -17,5 +17,8 @@ Network perceptron(DataType type);
 Network convolutions(DataType type);
 /// Embeddings of tokens, causal attention of two heads with a residual and an RMS norm, tied weights of the scores.
 Network attention(DataType type);
+/// Attention of two heads whose queries, keys and values are parts of one product, queries and keys multiplied by
+/// a number each, as torch exports it; mean squares of a layer norm.
+Network parted_attention(DataType type, int64_t length, int64_t width);
 
 }  // namespace tw::testing

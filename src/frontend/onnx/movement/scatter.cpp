@@ -1,4 +1,5 @@
-// Scatters with indices known at import: every output element then has known sources, so a scatter is a gather.
+// Scatters. With indices known at import every output element has known sources, so a scatter is a gather. With others
+// a reduction at computed indices says of each element which update is the last one there, or what those there come to.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -13,6 +14,7 @@ namespace {
 
 constexpr size_t kMaxUpdatesPerElement = 256;  // one reduction step each
 constexpr size_t kMaxRuns = 16;                // of a scatter that becomes a concatenation
+constexpr int64_t kMaxUpdates = 1 << 24;       // with places that come at run time
 
 int64_t wrap_index(int64_t index, int64_t extent) {
   if (index < -extent || index >= extent) throw UserError("index {} for {} elements", index, extent);
@@ -31,9 +33,13 @@ double neutral(const std::string& reduction, DataType type) {
   return reduction == "max" ? lowest : highest;
 }
 
+void check_index_type(NodeContext& c, size_t k, std::string_view role) {
+  if (!c.type(k).type.is_int()) throw UserError("input '{}' is {}, it must hold integers", role, to_string(c.type(k)));
+}
+
 // Integer indices of any shape, known at import.
 graph::RefTensor known_indices(NodeContext& c, size_t k, std::string_view role) {
-  if (!c.type(k).type.is_int()) throw UserError("input '{}' is {}, it must hold integers", role, to_string(c.type(k)));
+  check_index_type(c, k, role);
   return c.constant(k, role);
 }
 
@@ -93,6 +99,61 @@ ValueId scatter(Emitter& e, const Scatter& s) {
   return y;
 }
 
+// [batch, elements, ..] and [batch, updates, ..] with the element of each update, an i64 that may be out of range,
+// which the artefact then says at run time.
+struct RunTimeScatter {
+  ValueId data, updates, places;
+  std::string reduction;
+};
+
+// Updates of one element apply in order, so that the last one stays.
+ValueId replace_at_run_time(Emitter& e, const RunTimeScatter& s) {
+  const int64_t elements = e.shape(s.data)[1];
+  const ValueId last = e.op("scatter_max", {e.int_list(sequence(e.shape(s.updates)[1])), s.places},
+                            {{"axis", int64_t{0}}, {"extent", elements}});
+  const ValueId zero = e.scalar(0, DataType::i64());
+  Shape beside(e.rank(s.data), 1);
+  beside[1] = elements;
+  const ValueId is_met = e.reshape(e.op("greater_equal", {last, zero}), beside);
+  return e.where(is_met, e.gather(s.updates, e.op("max", {last, zero}), 1), s.data);
+}
+
+ValueId scatter_at_run_time(NodeContext& c, const RunTimeScatter& s) {
+  Emitter& e = c.emit();
+  if (e.shape(s.updates)[1] > kMaxUpdates) throw Unsupported("{} updates are too many", e.shape(s.updates)[1]);
+  if (e.type(s.updates).elements() == 0 || e.type(s.data).elements() == 0) return e.copy(s.data);
+  if (s.reduction == "none") return replace_at_run_time(e, s);
+  struct Pair {
+    std::string_view of_updates, with_data;
+  };
+  static const std::map<std::string, Pair> kOps = {{"add", {"scatter_sum", "add"}},
+                                                   {"mul", {"scatter_prod", "mul"}},
+                                                   {"max", {"scatter_max", "max"}},
+                                                   {"min", {"scatter_min", "min"}}};
+  const auto op = kOps.find(s.reduction);
+  if (op == kOps.end()) throw UserError("reduction '{}'", s.reduction);
+  const ValueId met =
+      e.op(op->second.of_updates, {s.updates, s.places}, {{"axis", int64_t{1}}, {"extent", e.shape(s.data)[1]}});
+  return e.op(op->second.with_data, {s.data, met});
+}
+
+// How many elements from the first indices mean, of axes of these extents, which broadcast against them, as the
+// strides; where one is outside, `elements`. Of a tuple the last dim has an index for each axis.
+ValueId run_time_places(Emitter& e, ValueId indices, ValueId extents, ValueId strides, int64_t elements,
+                        bool is_tuple) {
+  const ValueId i = e.cast(indices, DataType::i64()), zero = e.scalar(0, DataType::i64());
+  const ValueId below = e.op("less", {i, zero}), from_first = e.where(below, e.add(i, extents), i);
+  ValueId outside = e.cast(e.op("or", {e.op("less", {from_first, zero}), e.op("greater_equal", {from_first, extents})}),
+                           DataType::i64());
+  ValueId place = e.mul(from_first, strides);
+  if (is_tuple) {
+    const std::vector<int64_t> last = {e.rank(i) - 1};
+    outside = e.reduce("reduce_max", outside, last, KeepDims::kNo);
+    place = e.reduce("reduce_sum", place, last, KeepDims::kNo);
+  }
+  return e.where(e.op("greater", {outside, zero}), e.scalar(static_cast<double>(elements), DataType::i64()), place);
+}
+
 ValueId flat(Emitter& e, ValueId x) { return e.reshape(x, {1, num_elements(e.shape(x))}); }
 
 // For every element u of `updates`, in row-major order, its place in a tensor of shape `data`: coordinate d is that of
@@ -119,6 +180,25 @@ ValueId update_slice(Emitter& e, ValueId data, ValueId updates, ValueId start, i
   return e.op("update_slice", {data, updates, first}, {{"axis", axis}});
 }
 
+// The elements to which convert_scatter_elements' updates go: their own place but along the axis.
+ValueId places_along(NodeContext& c, int64_t axis) {
+  Emitter& e = c.emit();
+  const Shape data = c.shape(0), shape = c.shape(1), strides = row_major_strides(data);
+  const int64_t elements = num_elements(data);
+  const auto number = [&](int64_t x) { return e.scalar(static_cast<double>(x), DataType::i64()); };
+  const size_t at = static_cast<size_t>(axis);
+  ValueId places = run_time_places(e, c.input(1), number(data[at]), number(strides[at]), elements, false);
+  for (size_t d = 0; d < shape.size(); ++d) {
+    if (d == at || shape[d] == 1) continue;
+    std::vector<int64_t> own = sequence(shape[d]);
+    for (int64_t& x : own) x *= strides[d];
+    Shape along(shape.size(), 1);
+    along[d] = shape[d];
+    places = e.add(places, e.reshape(e.int_list(own), along));
+  }
+  return e.reshape(places, {num_elements(shape)});
+}
+
 bool replaces_at_run_time(NodeContext& c) { return !c.is_constant(1) && c.string_or("reduction", "none") == "none"; }
 
 // Destination of update [i0, .., ia, ..] is element [i0, .., indices[i0, .., ia, ..], ..].
@@ -137,6 +217,13 @@ Outputs convert_scatter_elements(NodeContext& c) {
     rows[static_cast<size_t>(axis)] = shape[static_cast<size_t>(axis)];
     const std::optional<ValueId> start = rows == shape ? start_of_runs(c, c.input(1), axis) : std::nullopt;
     if (start) return {update_slice(c.emit(), c.input(0), c.input(2), *start, axis)};
+  }
+  if (!c.is_constant(1)) {
+    Emitter& e = c.emit();
+    check_index_type(c, 1, "indices");
+    const RunTimeScatter s{flat(e, c.input(0)), flat(e, c.input(2)), places_along(c, axis),
+                           c.string_or("reduction", "none")};
+    return {e.reshape(scatter_at_run_time(c, s), data)};
   }
   const graph::RefTensor indices = known_indices(c, 1, "indices");
   std::vector<int64_t> destinations = places_in(data, shape, [&](int64_t u, size_t d, int64_t at) {
@@ -164,11 +251,20 @@ Outputs convert_scatter_nd(NodeContext& c) {
     const std::optional<ValueId> start = rows[0] <= data[0] ? start_of_run(c, c.input(1)) : std::nullopt;
     if (start) return {update_slice(c.emit(), c.input(0), c.emit().reshape(c.input(2), rows), *start, 0)};
   }
-  const graph::RefTensor indices = known_indices(c, 1, "indices");
   const Shape indexed(data.begin(), data.begin() + depth);
   const Shape strides = row_major_strides(indexed);
   const int64_t slice = num_elements({data.begin() + depth, data.end()});
   const int64_t tuples = num_elements({index_shape.begin(), index_shape.end() - 1});
+  if (!c.is_constant(1)) {
+    Emitter& e = c.emit();
+    check_index_type(c, 1, "indices");
+    const ValueId places = run_time_places(e, e.reshape(c.input(1), {tuples, depth}), e.int_list(indexed),
+                                           e.int_list(strides), num_elements(indexed), true);
+    const RunTimeScatter s{e.reshape(c.input(0), {1, num_elements(indexed), slice}),
+                           e.reshape(c.input(2), {1, tuples, slice}), places, c.string_or("reduction", "none")};
+    return {e.reshape(scatter_at_run_time(c, s), data)};
+  }
+  const graph::RefTensor indices = known_indices(c, 1, "indices");
   if (tuples > kMaxFoldInputElements) throw Unsupported("{} updates are not supported", tuples);
   std::vector<int64_t> destinations(tuples, 0);
   for (int64_t t = 0; t < tuples; ++t) {
@@ -280,6 +376,12 @@ Outputs convert_max_unpool(NodeContext& c) {
   if (out.size() != in.size() ||
       std::ranges::any_of(out, [](int64_t x) { return x < 1 || x > kMaxFoldInputElements; })) {
     throw UserError("the output shape {}", to_string(out));
+  }
+  if (!c.is_constant(1) && out == natural) {
+    check_index_type(c, 1, "I");
+    const ValueId places = e.cast(e.reshape(c.input(1), {num_elements(in)}), DataType::i64());
+    const ValueId zeros = e.filled(0, {c.type(0).type, {1, num_elements(out)}});
+    return {e.reshape(scatter_at_run_time(c, {zeros, flat(e, c.input(0)), places, "none"}), out)};
   }
   const graph::RefTensor indices = known_indices(c, 1, "I");
   // The indices count elements of the natural shape; in a larger output its rows are longer.

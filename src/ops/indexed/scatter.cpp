@@ -1,12 +1,15 @@
-// Sums at computed indices (i32 or i64), which mean what gather's mean: -n counts from the end, what lies outside is
-// clamped. They are what gather and gather_elements are to be differentiated by: no order of writes, no atomics.
-// Floats.
+// Reductions at computed indices (i32 or i64), which mean what gather's mean: -n counts from the end, what lies outside
+// is clamped. They are what gather and gather_elements are to be differentiated by, and what scatters at run time are
+// made of: no order of writes, no atomics.
 //
 // scatter_sum(x, indices)           attributes axis, extent: y[a.., v, b..] = sum of x[a.., j.., b..] over all j with
 //                                   indices[j..] = v
+// scatter_prod, scatter_min, scatter_max
+//                                   the same of a product, of the smallest and the largest; where no index is v the
+//                                   reduction's neutral element: 1, the largest and the smallest number of the type
 // scatter_elements_sum(x, indices)  attributes axis, shape (y's, in no other axis less than x's): y[i..] = sum of
 //                                   x[i.. with j at the axis] over all j with indices[i.. with j at the axis] = i[axis]
-//                                   where x has such elements, else 0
+//                                   where x has such elements, else 0; of floats
 // f16 and bf16 are summed in f32.
 #include "ops/common.h"
 #include "ops/families.h"
@@ -14,7 +17,9 @@
 namespace tw::ops {
 namespace {
 
-// ---- scatter_sum
+// ---- scatter_sum, _prod, _min, _max
+
+using te::CombinerKind;
 
 struct Scatter {
   int64_t axis, extent;
@@ -30,12 +35,12 @@ Scatter scatter_of(const OpCall& call) {
               std::equal(indices.begin(), indices.end(), x.begin() + axis),
           "indices {} and extent {} at axis {} of {}", to_string(call.inputs[1]), extent, axis,
           to_string(call.inputs[0]));
-  require(call, extent > 0 || num_elements(indices) == 0, "{} sums into no element", to_string(call.inputs[0]));
+  require(call, extent > 0 || num_elements(indices) == 0, "{} goes into no element", to_string(call.inputs[0]));
   return {axis, extent, joined(Shape(x.begin(), x.begin() + axis), Shape{extent}, std::span(x).subspan(behind))};
 }
 
 Types infer_scatter(const OpCall& call) {
-  require_float(call, 0);
+  require(call, !call.inputs[0].type.is_bool(), "{} is bool", to_string(call.inputs[0]));
   require_indices(call, 1);
   return {{call.inputs[0].type, scatter_of(call).y}};
 }
@@ -46,6 +51,7 @@ te::Tensor te_positions(const OpCall& call, te::Builder& builder, const te::Tens
                          [&](const Exprs& i) { return te_position(indices(i), extent); });
 }
 
+template <CombinerKind kind>
 Tensors te_scatter(const OpCall& call, te::Builder& builder, const Tensors& inputs) {
   const Scatter s = scatter_of(call);
   const te::Tensor at = te_positions(call, builder, inputs[1], s.extent);
@@ -53,25 +59,51 @@ Tensors te_scatter(const OpCall& call, te::Builder& builder, const Tensors& inpu
   const auto element = [&](const Exprs& i, const Exprs& r) {
     const Exprs from = joined(Exprs(i.begin(), i.begin() + s.axis), r, std::span(i).subspan(s.axis + 1));
     const Expr value = read(inputs[0], from);
-    return select(at(r) == i[s.axis], value, imm(value.type(), 0));
+    return select(at(r) == i[s.axis], value, te::identity_of(kind, value.type()));
   };
   const std::string name = tensor_name(call, direct ? "" : "acc");
-  const te::Tensor sum = at.shape.empty() ? builder.compute(name, s.y, [&](const Exprs& i) { return element(i, {}); })
-                                          : builder.reduce(name, s.y, at.shape, te::CombinerKind::kSum, element);
-  return {cast_output(call, builder, sum, inputs[0].type)};
+  const te::Tensor all = at.shape.empty() ? builder.compute(name, s.y, [&](const Exprs& i) { return element(i, {}); })
+                                          : builder.reduce(name, s.y, at.shape, kind, element);
+  return {cast_output(call, builder, all, inputs[0].type)};
 }
 
-void ref_scatter(const OpCall& call, Refs inputs, RefTensor& y) {
-  const Scatter s = scatter_of(call);
+template <CombinerKind kind, typename T>
+T combined(T a, T b) {
+  if constexpr (kind == CombinerKind::kSum) return a + b;
+  if constexpr (kind == CombinerKind::kProd) return a * b;
+  if (a != a || b != b) return a != a ? a : b;  // NaN
+  return (kind == CombinerKind::kMax) == (a < b) ? b : a;
+}
+
+template <CombinerKind kind, typename T>
+void scatter_into(const Scatter& s, const std::vector<T>& x, const std::vector<int64_t>& indices, std::vector<T>& y) {
   const int64_t inner = row_major_strides(s.y)[s.axis];
   const int64_t outer = num_elements(Shape(s.y.begin(), s.y.begin() + s.axis));
-  int64_t from = 0;
+  size_t from = 0;
   for (int64_t a = 0; a < outer; ++a) {
-    for (const int64_t index : inputs[1].ints) {
+    for (const int64_t index : indices) {
       const int64_t to = (a * s.extent + position(index, s.extent)) * inner;
-      for (int64_t b = 0; b < inner; ++b) y.floats[to + b] += inputs[0].floats[from++];
+      for (int64_t b = 0; b < inner; ++b) y[to + b] = combined<kind>(y[to + b], x[from++]);
     }
   }
+}
+
+template <CombinerKind kind>
+void ref_scatter(const OpCall& call, Refs inputs, RefTensor& y) {
+  const Scatter s = scatter_of(call);
+  const Expr neutral = te::identity_of(kind, y.type.type);
+  if (y.is_float()) {
+    std::ranges::fill(y.floats, neutral->number);
+    scatter_into<kind>(s, inputs[0].floats, inputs[1].ints, y.floats);
+  } else {
+    std::ranges::fill(y.ints, neutral->value);
+    scatter_into<kind>(s, inputs[0].ints, inputs[1].ints, y.ints);
+  }
+}
+
+template <CombinerKind kind>
+OpDef scatter_op(std::string_view name) {
+  return {name, OpClass::kReduction, infer_scatter, te_scatter<kind>, filled<infer_scatter, ref_scatter<kind>>, {2, 2}};
 }
 
 // ---- scatter_elements_sum
@@ -129,7 +161,10 @@ void ref_elements(const OpCall& call, Refs inputs, RefTensor& y) {
 }  // namespace
 
 std::vector<OpDef> scatter_ops() {
-  return {{"scatter_sum", OpClass::kReduction, infer_scatter, te_scatter, filled<infer_scatter, ref_scatter>, {2, 2}},
+  return {scatter_op<CombinerKind::kSum>("scatter_sum"),
+          scatter_op<CombinerKind::kProd>("scatter_prod"),
+          scatter_op<CombinerKind::kMin>("scatter_min"),
+          scatter_op<CombinerKind::kMax>("scatter_max"),
           {"scatter_elements_sum",
            OpClass::kReduction,
            infer_elements,

@@ -15,17 +15,7 @@ bool is_one_of(const Node& node, const std::array<std::string_view, N>& names) {
 
 constexpr std::array<std::string_view, 3> kIndexMaps = {"transpose", "slice", "expand"};
 constexpr std::array<std::string_view, 1> kLookups = {"gather"};
-constexpr std::array<std::string_view, 11> kWindows = {"max_pool",
-                                                       "avg_pool",
-                                                       "lp_pool",
-                                                       "lrn",
-                                                       "unpool",
-                                                       "max_places",
-                                                       "scatter_sum",
-                                                       "scatter_prod",
-                                                       "scatter_min",
-                                                       "scatter_max",
-                                                       "scatter_elements_sum"};
+constexpr std::array<std::string_view, 6> kWindows = {"max_pool", "avg_pool", "lp_pool", "lrn", "unpool", "max_places"};
 constexpr std::array<std::string_view, 12> kSpatial = {
     "conv",     "conv_integer", "conv_words", "conv_transpose",  "winograd_conv",   "conv_phases",
     "max_pool", "avg_pool",     "lp_pool",    "global_max_pool", "global_avg_pool", "global_lp_pool"};
@@ -43,7 +33,7 @@ Role role_of(const graph::OpTable& ops, const Node& node) {
   if (node.op == "concat") return Role::kJoin;
   if (is_one_of(node, kLookups)) return Role::kLookup;
   if (node.op == "update_slice") return Role::kUpdate;
-  if (is_one_of(node, kWindows)) return Role::kWindow;
+  if (is_one_of(node, kWindows) || node.op.starts_with("scatter_")) return Role::kWindow;
   const OpClass op_class = ops.at(node.op).op_class;
   if (op_class == OpClass::kElementwise) return Role::kElementwise;
   if (op_class == OpClass::kReduction) return Role::kReduction;

@@ -104,7 +104,7 @@ void MatmulCall::choose(int64_t algorithm) {
 }
 
 // Kernels of cuBLASLt 13.1 whose tiles come in clusters of eight and add a matrix end with "unspecified launch failure"
-// once in some 100,000 launches while processes take turns on an H100 (docs/internals/adr/0018).
+// once in some 200,000 launches while processes take turns on an H100 (docs/internals/adr/0018).
 bool MatmulCall::is_safe(const MatmulChoice& choice) const {
   if (!adds()) return true;
   uint16_t cluster = 0;

@@ -212,14 +212,11 @@ bool is_own_of_each_reader(const Graph& graph, const TransformContext& context,
   if (node.op == "slice")
     return std::ranges::all_of(readers, [&](int r) { return reads_by_index(graph, context.ops, all, r); });
   const bool maps = role_of(context.ops, node) == Role::kIndexMap && !is_layout_copy(node) && !is_view(graph, node);
-  const auto is = [&](Role role) {
-    return
-        [&context, &graph, role](int r) { return role_of(context.ops, graph.nodes[static_cast<size_t>(r)]) == role; };
-  };
-  const bool of_products = std::ranges::all_of(
-      readers, [&](int r) { return is(Role::kContraction)(r) || (keeps_rows(node) && is(Role::kElementwise)(r)); });
-  return context.target.kind == DeviceKind::kCuda && maps && of_products &&
-         std::ranges::any_of(readers, is(Role::kContraction));
+  const auto role = [&](int r) { return role_of(context.ops, graph.nodes[static_cast<size_t>(r)]); };
+  const auto multiplies = [&](int r) { return role(r) == Role::kContraction; };
+  const auto reads_rows = [&](int r) { return keeps_rows(node) && role(r) == Role::kElementwise; };
+  return context.target.kind == DeviceKind::kCuda && maps && std::ranges::any_of(readers, multiplies) &&
+         std::ranges::all_of(readers, [&](int r) { return multiplies(r) || reads_rows(r); });
 }
 
 // An index map that several nodes read is one of each, so that each reads the whole through it, and through those

@@ -15,21 +15,6 @@ using loop::Stmt;
 using loop::StmtKind;
 using Stmts = std::vector<Stmt>;
 
-std::optional<te::CombinerKind> combiner_of(Op op) {
-  switch (op) {
-    case Op::kAdd:
-      return te::CombinerKind::kSum;
-    case Op::kMul:
-      return te::CombinerKind::kProd;
-    case Op::kMin:
-      return te::CombinerKind::kMin;
-    case Op::kMax:
-      return te::CombinerKind::kMax;
-    default:
-      return std::nullopt;
-  }
-}
-
 // buffer[i] = buffer[i] + select(condition, x, 0): `condition` decides whether anything is added. A sum that begins
 // with 0 is never -0, so that adding 0 changes nothing; nor do the neutral elements of products, minima and maxima.
 struct Addition {
@@ -40,7 +25,7 @@ struct Addition {
 // Operands of integers are in any order.
 std::optional<Addition> addition_of(const Stmt& s) {
   if (s->kind != StmtKind::kStore || s->predicate) return std::nullopt;
-  const std::optional<te::CombinerKind> kind = combiner_of(s->value.op());
+  const std::optional<te::CombinerKind> kind = te::combiner_of(s->value.op());
   if (!kind) return std::nullopt;
   for (const size_t side : {0, 1}) {
     const Expr &sum = s->value.arg(side), &term = s->value.arg(1 - side);

@@ -1,6 +1,7 @@
 #include "ops/common.h"
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
 
 #include "expr/tf32.h"
@@ -133,6 +134,21 @@ std::vector<int64_t> offsets(const Shape& shape, const Shape& strides) {
     result = std::move(next);
   }
   return result;
+}
+
+int64_t combined(te::CombinerKind kind, DataType type, int64_t a, int64_t b) {
+  const auto p = static_cast<uint64_t>(a), q = static_cast<uint64_t>(b);
+  const bool less = type.scalar() == ScalarType::kU64 ? p < q : a < b;
+  if (kind == te::CombinerKind::kMax) return less ? b : a;
+  if (kind == te::CombinerKind::kMin) return less ? a : b;
+  return static_cast<int64_t>(kind == te::CombinerKind::kProd ? p * q : p + q);
+}
+
+double combined(te::CombinerKind kind, double a, double b) {
+  if (kind == te::CombinerKind::kSum) return a + b;
+  if (kind == te::CombinerKind::kProd) return a * b;
+  if (std::isnan(a) || std::isnan(b)) return std::isnan(a) ? a : b;
+  return kind == te::CombinerKind::kMax ? std::max(a, b) : std::min(a, b);
 }
 
 }  // namespace tw::ops

@@ -125,6 +125,12 @@ RefTensor moved(const TensorType& type, const RefTensor& x, const From& from) {
   return y;
 }
 
+/// Two partial results of a sum, product, minimum or maximum as one, in references. Integers wrap at 64 bits, and those
+/// of u64 compare as such.
+int64_t combined(te::CombinerKind kind, DataType type, int64_t a, int64_t b);
+/// Extremes are NaN where one of them is.
+double combined(te::CombinerKind kind, double a, double b);
+
 /// The reference of an operator with one result: `fill` gives y, zeros of the type that is inferred, its elements.
 template <auto infer, auto fill>
 std::vector<RefTensor> filled(const OpCall& call, Refs inputs) {

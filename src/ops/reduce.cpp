@@ -117,14 +117,7 @@ void int_reference(const OpCall& call, const RefTensor& x, RefTensor& y) {
   for_each_reduced(x.type.shape, reduction_of(call).axes, [&](int64_t out, int64_t in) {
     const auto element = static_cast<uint64_t>(x.ints[in]);
     const uint64_t value = squared ? element * element : absolute_value && x.ints[in] < 0 ? -element : element;
-    int64_t& total = y.ints[out];
-    const bool is_u64 = x.type.type.scalar() == ScalarType::kU64;
-    const bool less = is_u64 ? value < static_cast<uint64_t>(total) : static_cast<int64_t>(value) < total;
-    const auto before = static_cast<uint64_t>(total);
-    total = static_cast<int64_t>(row.kind == CombinerKind::kMax    ? (less ? before : value)
-                                 : row.kind == CombinerKind::kMin  ? (less ? value : before)
-                                 : row.kind == CombinerKind::kProd ? before * value
-                                                                   : before + value);
+    y.ints[out] = combined(row.kind, x.type.type, y.ints[out], static_cast<int64_t>(value));
   });
   y.round_to_type();
   if (row.name == "reduce_mean") {

@@ -67,6 +67,11 @@ TEST(ScatterReductions, AreNeutralWhereNothingMeets) {
   EXPECT_EQ(met("scatter_max", DataType::i64(), {0, 1, 2}), (std::vector<int64_t>{1, kLeast, 2}));
   EXPECT_EQ(met("scatter_min", DataType::i64(), {7, 1, 2}), (std::vector<int64_t>{1, kMost, 2}));
   EXPECT_EQ(met("scatter_prod", DataType::i32(), {3, 5, -2}), (std::vector<int64_t>{5, 1, -6}));
+  constexpr int64_t kMostOfI32 = std::numeric_limits<int32_t>::max(), kLeastOfI32 = std::numeric_limits<int32_t>::min();
+  EXPECT_EQ(met("scatter_sum", DataType::i32(), {kMostOfI32, 7, 1}), (std::vector<int64_t>{7, 0, kLeastOfI32}));
+  const DataType u64(ScalarType::kU64);  // -1 stands for its largest number
+  EXPECT_EQ(met("scatter_max", u64, {-1, 1, 2}), (std::vector<int64_t>{1, 0, -1}));
+  EXPECT_EQ(met("scatter_min", u64, {-1, 1, 2}), (std::vector<int64_t>{1, -1, 2}));
 }
 
 TEST(ScatterElementsSum, MatchesReference) {

@@ -67,38 +67,30 @@ Tensors te_scatter(const OpCall& call, te::Builder& builder, const Tensors& inpu
   return {cast_output(call, builder, all, inputs[0].type)};
 }
 
-template <CombinerKind kind, typename T>
-T combined(T a, T b) {
-  if constexpr (kind == CombinerKind::kSum) return a + b;
-  if constexpr (kind == CombinerKind::kProd) return a * b;
-  if (a != a || b != b) return a != a ? a : b;  // NaN
-  return (kind == CombinerKind::kMax) == (a < b) ? b : a;
-}
-
-template <CombinerKind kind, typename T>
-void scatter_into(const Scatter& s, const std::vector<T>& x, const std::vector<int64_t>& indices, std::vector<T>& y) {
+template <CombinerKind kind>
+void ref_scatter(const OpCall& call, Refs inputs, RefTensor& y) {
+  const Scatter s = scatter_of(call);
+  const DataType type = y.type.type;
+  const Expr neutral = te::identity_of(kind, type);
+  std::ranges::fill(y.floats, neutral->number);
+  std::ranges::fill(y.ints, neutral->value);
+  const RefTensor& x = inputs[0];
   const int64_t inner = row_major_strides(s.y)[s.axis];
   const int64_t outer = num_elements(Shape(s.y.begin(), s.y.begin() + s.axis));
   size_t from = 0;
   for (int64_t a = 0; a < outer; ++a) {
-    for (const int64_t index : indices) {
-      const int64_t to = (a * s.extent + position(index, s.extent)) * inner;
-      for (int64_t b = 0; b < inner; ++b) y[to + b] = combined<kind>(y[to + b], x[from++]);
+    for (const int64_t index : inputs[1].ints) {
+      const int64_t first = (a * s.extent + position(index, s.extent)) * inner;
+      for (int64_t to = first; to < first + inner; ++to, ++from) {
+        if (y.is_float()) {
+          y.floats[to] = combined(kind, y.floats[to], x.floats[from]);
+        } else {
+          y.ints[to] = combined(kind, type, y.ints[to], x.ints[from]);
+        }
+      }
     }
   }
-}
-
-template <CombinerKind kind>
-void ref_scatter(const OpCall& call, Refs inputs, RefTensor& y) {
-  const Scatter s = scatter_of(call);
-  const Expr neutral = te::identity_of(kind, y.type.type);
-  if (y.is_float()) {
-    std::ranges::fill(y.floats, neutral->number);
-    scatter_into<kind>(s, inputs[0].floats, inputs[1].ints, y.floats);
-  } else {
-    std::ranges::fill(y.ints, neutral->value);
-    scatter_into<kind>(s, inputs[0].ints, inputs[1].ints, y.ints);
-  }
+  if (!y.is_float()) y.round_to_type();
 }
 
 template <CombinerKind kind>

@@ -377,10 +377,10 @@ Outputs convert_max_unpool(NodeContext& c) {
       std::ranges::any_of(out, [](int64_t x) { return x < 1 || x > kMaxFoldInputElements; })) {
     throw UserError("the output shape {}", to_string(out));
   }
+  const ValueId zeros = e.filled(0, {c.type(0).type, {1, num_elements(out)}});
   if (!c.is_constant(1) && out == natural) {
     check_index_type(c, 1, "I");
     const ValueId places = e.cast(e.reshape(c.input(1), {num_elements(in)}), DataType::i64());
-    const ValueId zeros = e.filled(0, {c.type(0).type, {1, num_elements(out)}});
     return {e.reshape(scatter_at_run_time(c, {zeros, flat(e, c.input(0)), places, "none"}), out)};
   }
   const graph::RefTensor indices = known_indices(c, 1, "I");
@@ -394,7 +394,6 @@ Outputs convert_max_unpool(NodeContext& c) {
     if (at >= num_elements(out)) throw UserError("index {} is outside the output", index);
     destinations.push_back(at);
   }
-  const ValueId zeros = e.filled(0, {c.type(0).type, {1, num_elements(out)}});
   return {e.reshape(scatter(e, {zeros, flat(e, c.input(0)), std::move(destinations), "none"}), out)};
 }
 

@@ -190,4 +190,17 @@ class Inductor(Eager):
         return torch.compile(loss, dynamic=False)
 
 
-ENGINES = {"tilewright": Tilewright, "eager": Eager, "inductor": Inductor}
+class InductorCudnn(Inductor):
+    """With cuDNN's attention wherever it can be had."""
+
+    def prepare(self, torch, loss):
+        from torch.nn.attention import SDPBackend, sdpa_kernel
+        backends = [SDPBackend.CUDNN_ATTENTION, SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
+
+        def chosen(*inputs):
+            with sdpa_kernel(backends, set_priority=True):
+                return loss(*inputs)
+        return super().prepare(torch, chosen)
+
+
+ENGINES = {"tilewright": Tilewright, "eager": Eager, "inductor": Inductor, "inductor_cudnn": InductorCudnn}

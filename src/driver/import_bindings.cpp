@@ -90,7 +90,7 @@ void set_state(const OptionRow&, const OptionText& text, CompileOptions& options
   const size_t second = rest.find("=@");
   StatePair pair{input, rest.substr(0, second)};
   if (pair.output.empty()) throw UsageError("{} '{}': expected INPUT=OUTPUT", text.spelled, text.text);
-  if (second != std::string::npos) pair.initial = read_array(rest.substr(second + 1), text, options);
+  if (second != std::string::npos) pair.initial = InitialValue(read_array(rest.substr(second + 1), text, options));
   options.states.push_back(std::move(pair));
 }
 
@@ -98,7 +98,7 @@ std::string print_states(const OptionRow&, const CompileOptions& options) {
   std::string out;
   for (const StatePair& state : options.states) {
     out += fmt::format("{}{}{};", quoted(state.input), quoted(state.output),
-                       state.initial ? content_hash(std::span<const std::byte>(state.initial->to_bytes())) : "");
+                       state.initial ? content_hash(*state.initial->bytes) : "");
   }
   return out;
 }

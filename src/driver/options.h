@@ -14,6 +14,7 @@
 #include "driver/machine/machine.h"
 #include "driver/tune/tuner_options.h"
 #include "frontend/onnx/import.h"
+#include "support/shared_bytes.h"
 #include "support/work_watch.h"
 
 namespace tw::driver {
@@ -27,6 +28,16 @@ enum class LibraryUse : uint8_t { kNone, kAuto };
 /// How values between groups are stored: as costs predict, or as all layouts of all groups were measured.
 enum class LayoutUse : uint8_t { kPredicted, kMeasured };
 
+/// Row-major elements; of a trained model as many bytes as it has, so nobody copies them.
+struct InitialValue {
+  TensorType type;
+  SharedBytes bytes;
+
+  explicit InitialValue(const graph::RefTensor& value) : type(value.type), bytes(share(value.to_bytes())) {}
+  InitialValue(TensorType its_type, SharedBytes its_bytes) : type(std::move(its_type)), bytes(std::move(its_bytes)) {}
+  graph::RefTensor elements() const { return graph::RefTensor::from_bytes(type, *bytes); }
+};
+
 /// An input and an output of the model that the artefact keeps from one run to the next instead.
 struct StatePair {
   /// A tensor that callers see in the state: the elements behind those of the parts before it. `order` has its dims
@@ -37,8 +48,8 @@ struct StatePair {
     std::vector<int64_t> order = {};
   };
   std::string input, output;
-  std::optional<graph::RefTensor> initial = {};  // before the first run; none: zeros
-  std::vector<Part> parts = {};                  // what callers see instead of the state, which lies row by row then
+  std::optional<InitialValue> initial = {};  // before the first run; none: zeros
+  std::vector<Part> parts = {};              // what callers see instead of the state, which lies row by row then
 };
 
 /// What decides, besides the target and what is measured, the graph before groups are formed. An artefact keeps these

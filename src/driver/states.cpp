@@ -35,9 +35,17 @@ void move_last(std::vector<ValueId>& ids, ValueId id) {
 }
 
 // Of the model's type, in which it is given, too, where the state is stored in 16 bits.
-bool is_initial(const graph::RefTensor& initial, const TensorType& state) {
+bool is_initial(const InitialValue& initial, const TensorType& state) {
   const bool rounds = state.type.is_half() && initial.type.type == DataType::f32();
   return initial.type.shape == state.shape && (rounds || initial.type.type == state.type);
+}
+
+// In `dtype` where the state has another type than the model.
+InitialValue as_stored(const InitialValue& initial, const format::State& state, DataType dtype) {
+  if (state.tensor.dtype == format_type(initial.type.type)) return initial;
+  graph::RefTensor elements = initial.elements();
+  elements.type.type = dtype;
+  return InitialValue(elements);
 }
 
 // As a manifest says it: nothing for rows.
@@ -146,13 +154,11 @@ std::vector<uint8_t> initial_values(std::span<const format::State> placed, std::
   block.resize(static_cast<size_t>(placed.back().offset + format::tensor_bytes(placed.back().tensor)));
   for (size_t s = 0; s < placed.size(); ++s) {
     if (!states[s].initial) continue;
-    graph::RefTensor initial = *states[s].initial;
-    if (placed[s].tensor.dtype != format_type(initial.type.type)) initial.type.type = dtype;
-    const std::vector<std::byte> bytes =
-        te::materialize(initial.to_bytes(), static_cast<size_t>(initial.type.type.bytes()), initial.type.shape,
-                        value_or(layouts, states[s].input, Layout()));
-    std::ranges::copy(std::span(reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()),
-                      block.begin() + static_cast<std::ptrdiff_t>(placed[s].offset));
+    const InitialValue initial = as_stored(*states[s].initial, placed[s], dtype);
+    const std::span place = std::as_writable_bytes(std::span(block)).subspan(static_cast<size_t>(placed[s].offset));
+    te::materialize_into(place.first(static_cast<size_t>(initial.type.bytes())), *initial.bytes,
+                         static_cast<size_t>(initial.type.type.bytes()), initial.type.shape,
+                         value_or(layouts, states[s].input, Layout()));
   }
   return block;
 }

@@ -1,14 +1,20 @@
 #include "expr/math_builder.h"
 
+#include <algorithm>
 #include <limits>
 #include <unordered_map>
 
 namespace tw {
 namespace {
 
+// One element that has no index, or always the same, is there whatever the conditions say.
+bool is_guarded_load(const Expr& e) {
+  return e.op() == Op::kLoad && !std::ranges::all_of(e->args, [](const Expr& x) { return x.op() == Op::kIntImm; });
+}
+
 bool holds_load(const Expr& e) {
   bool found = false;
-  visit(e, [&](const Expr& x) { found = found || x.op() == Op::kLoad; });
+  visit(e, [&](const Expr& x) { found = found || is_guarded_load(x); });
   return found;
 }
 

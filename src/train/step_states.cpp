@@ -6,17 +6,17 @@
 
 namespace tw::train {
 
-using graph::RefTensor;
+using driver::InitialValue;
 using graph::ValueId;
 
-ValueId StepStates::add(const std::string& wanted, const TensorType& type, std::optional<RefTensor> initial,
+ValueId StepStates::add(const std::string& wanted, const TensorType& type, std::optional<InitialValue> initial,
                         Parts parts) {
   const ValueId id = graph_.add_value(wanted, type);
   adopt(id, std::move(initial), std::move(parts));
   return id;
 }
 
-void StepStates::adopt(ValueId value, std::optional<RefTensor> initial, Parts parts) {
+void StepStates::adopt(ValueId value, std::optional<InitialValue> initial, Parts parts) {
   graph_.inputs.push_back(value);
   inputs_.push_back(value);
   next_.push_back(graph::kAbsent);
@@ -39,6 +39,8 @@ std::vector<driver::StatePair> StepStates::pairs() const {
   return pairs;
 }
 
-RefTensor number_of(double value) { return {.type = {DataType::f32(), {}}, .floats = {value}, .ints = {}}; }
+InitialValue number_of(double value) {
+  return InitialValue(graph::RefTensor{.type = {DataType::f32(), {}}, .floats = {value}, .ints = {}});
+}
 
 }  // namespace tw::train

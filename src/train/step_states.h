@@ -16,9 +16,9 @@ class StepStates {
   using Parts = std::vector<driver::StatePair::Part>;
   /// A new input of (about) that name, f32[] or of `type`; it begins with zeros or with `initial`.
   graph::ValueId add(const std::string& wanted, const TensorType& type = {DataType::f32(), {}},
-                     std::optional<graph::RefTensor> initial = {}, Parts parts = {});
+                     std::optional<driver::InitialValue> initial = {}, Parts parts = {});
   /// A value of the graph that nothing computes becomes an input.
-  void adopt(graph::ValueId value, std::optional<graph::RefTensor> initial, Parts parts = {});
+  void adopt(graph::ValueId value, std::optional<driver::InitialValue> initial, Parts parts = {});
   /// What a run leaves.
   void leave(graph::ValueId state, const graph::Term& next) { next_.at(index(state)) = next.id(); }
   const std::vector<graph::ValueId>& inputs() const { return inputs_; }
@@ -31,11 +31,11 @@ class StepStates {
   size_t index(graph::ValueId state) const;
   graph::Graph& graph_;
   std::vector<graph::ValueId> inputs_, next_;
-  std::vector<std::optional<graph::RefTensor>> initial_;
+  std::vector<std::optional<driver::InitialValue>> initial_;
   std::vector<Parts> parts_;
 };
 
 /// f32[] of one number.
-graph::RefTensor number_of(double value);
+driver::InitialValue number_of(double value);
 
 }  // namespace tw::train

@@ -73,7 +73,7 @@ class UpdateMaker {
     const graph::Value value = model_.graph.value(model_.parameters[p]);
     states_.adopt(model_.parameters[p], model_.initial[p], model_.parts[p]);
     for (const std::string& suffix : states_of_parameter(options_)) {
-      std::optional<graph::RefTensor> initial;
+      std::optional<driver::InitialValue> initial;
       if (suffix == "average") initial = model_.initial[p];
       StepStates::Parts parts = model_.parts[p];
       for (driver::StatePair::Part& part : parts) part.name += "." + suffix;

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <set>
 #include <span>
+#include <utility>
 
 #include "support/error.h"
 #include "support/join.h"
@@ -119,11 +120,9 @@ class ModelMaker {
   }
 
   // What was a constant will be a state; its elements.
-  graph::RefTensor freed(ValueId id) {
+  driver::InitialValue freed(ValueId id) {
     graph::Value& value = graph().values[static_cast<size_t>(id)];
-    graph::RefTensor elements = graph::RefTensor::from_bytes(value.type, *value.constant);
-    value.constant = nullptr;
-    return elements;
+    return {value.type, std::exchange(value.constant, nullptr)};
   }
 
   const graph::OpTable& ops_;

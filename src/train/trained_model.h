@@ -6,7 +6,6 @@
 #include "driver/options.h"
 #include "frontend/onnx/imported.h"
 #include "graph/op.h"
-#include "graph/ref_tensor.h"
 #include "train/options.h"
 
 namespace tw::train {
@@ -17,12 +16,12 @@ namespace tw::train {
 struct TrainedModel {
   graph::Graph graph;
   std::vector<graph::ValueId> parameters;
-  std::vector<graph::RefTensor> initial;  // of each
+  std::vector<driver::InitialValue> initial;  // of each
   /// Of each, the model's parameters that lie in it; none: it is one itself.
   std::vector<std::vector<driver::StatePair::Part>> parts;
   std::vector<std::string> masks;  // initializers of f32 that are no parameters: numbers that hide scores
   std::vector<graph::ValueId> statistics;
-  std::vector<graph::RefTensor> initial_statistics;  // of each
+  std::vector<driver::InitialValue> initial_statistics;  // of each
   graph::ValueId loss = graph::kAbsent;
 };
 

@@ -109,7 +109,7 @@ TEST(DropoutStep, ComputesWhatTheReferenceDoes) {
     for (const driver::StatePair& state : step.states) {
       const TensorType type =
           step.functions.front().graph.value(step.functions.front().graph.find_value(state.input)).type;
-      states.push_back(state.initial ? *state.initial : RefTensor::zeros(type));
+      states.push_back(state.initial ? state.initial->elements() : RefTensor::zeros(type));
     }
     for (int t = 0; t < 4; ++t) {
       std::vector<RefTensor> inputs = batch(9 + t);
@@ -135,7 +135,7 @@ double loss_of(const Training& training, const std::string& function, int64_t ru
   std::map<std::string, RefTensor> given = {
       {"x", batch(3)[0]}, {"labels", batch(3)[1]}, {"learning_rate", batch(3)[2]}, {"seed", batch(3)[3]}};
   for (const driver::StatePair& state : training.states) {
-    given[state.input] = state.initial ? *state.initial : RefTensor{{DataType::f32(), {}}, {0}, {}};
+    given[state.input] = state.initial ? state.initial->elements() : RefTensor{{DataType::f32(), {}}, {0}, {}};
   }
   given["runs"] = {{DataType::i64(), {}}, {}, {run}};
   std::vector<RefTensor> inputs;

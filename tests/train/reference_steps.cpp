@@ -19,7 +19,7 @@ ReferenceSteps::ReferenceSteps(const frontend::ImportResult& model, const TrainO
     graph::verify(function.graph, testing::context().ops);
   for (const driver::StatePair& state : training_.states) {
     const TensorType& type = graph().value(graph().find_value(state.input)).type;
-    states_[state.input] = state.initial ? *state.initial : RefTensor::zeros(type);
+    states_[state.input] = state.initial ? state.initial->elements() : RefTensor::zeros(type);
   }
 }
 

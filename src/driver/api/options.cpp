@@ -92,7 +92,7 @@ void set_constant(TwCompileOptions& options, const std::string& name, const DLTe
 }
 
 void set_state(TwCompileOptions& options, StatePair state, const DLTensor* initial) {
-  if (initial != nullptr) state.initial = to_reference(fmt::format("state '{}'", state.input), *initial);
+  if (initial != nullptr) state.initial = InitialValue(to_reference(fmt::format("state '{}'", state.input), *initial));
   options.values.states.push_back(std::move(state));
 }
 

@@ -14,60 +14,48 @@ constexpr int64_t kLine = 64;  // bytes: one cache line, one vector
 constexpr int64_t kSets = 64;  // of an L1: a line falls into the same one again every kSets lines
 constexpr int64_t kSetPeriod = kSets * kLine;
 
-/// A set of lines of the arena.
+/// A set of lines of the arena, as ranges that do not touch each other, in order: arenas of gigabytes have few of them.
 class Lines {
  public:
   void add(int64_t first, int64_t count) {
     if (count == 0) return;
-    reach(first / kBits, (first + count - 1) / kBits);
-    for (int64_t line = first; line < first + count;) {
-      const int64_t shift = line % kBits, bits = std::min(kBits - shift, first + count - line);
-      words_[line / kBits - base_] |= (bits == kBits ? ~uint64_t{0} : (uint64_t{1} << bits) - 1) << shift;
-      line += bits;
-    }
+    Range joined = {first, first + count};
+    const auto from = std::ranges::lower_bound(ranges_, joined.first, {}, &Range::end);
+    const auto to = std::ranges::upper_bound(from, ranges_.end(), joined.end, {}, &Range::first);
+    if (from != to) joined = {std::min(joined.first, from->first), std::max(joined.end, std::prev(to)->end)};
+    ranges_.insert(ranges_.erase(from, to), joined);
   }
   void add(const Lines& others) {
-    if (others.words_.empty()) return;
-    reach(others.base_, others.base_ + std::ssize(others.words_) - 1);
-    for (size_t w = 0; w < others.words_.size(); ++w) words_[others.base_ - base_ + w] |= others.words_[w];
-  }
-  void clear() { words_.clear(); }
-
-  /// The first line from `line` on that is in the set, at most `none`.
-  int64_t find(int64_t line, int64_t none) const {
-    line = std::max(line, base_ * kBits);
-    while (line < none && line / kBits < end()) {
-      const uint64_t word = words_[line / kBits - base_] >> (line % kBits);
-      if (word != 0) return std::min(none, line + std::countr_zero(word));
-      line += kBits - line % kBits;
+    std::vector<Range> sorted;
+    sorted.reserve(ranges_.size() + others.ranges_.size());
+    std::ranges::merge(ranges_, others.ranges_, std::back_inserter(sorted), {}, &Range::first, &Range::first);
+    ranges_.clear();
+    for (const Range& range : sorted) {
+      if (ranges_.empty() || ranges_.back().end < range.first) {
+        ranges_.push_back(range);
+      } else {
+        ranges_.back().end = std::max(ranges_.back().end, range.end);
+      }
     }
-    return none;
   }
-  /// The first line behind `line`, which is in the set, that is not.
-  int64_t find_end(int64_t line) const {
-    while (line / kBits < end()) {
-      const uint64_t word = ~words_[line / kBits - base_] >> (line % kBits);
-      if (word != 0) return line + std::countr_zero(word);
-      line += kBits - line % kBits;
+  void clear() { ranges_.clear(); }
+
+  /// The first of `count` lines from `line` on where none is in the set, as `start` moves it on: start(line) >= line.
+  template <typename Start>
+  int64_t gap(int64_t line, int64_t count, const Start& start) const {
+    line = start(line);
+    for (auto range = std::ranges::upper_bound(ranges_, line, {}, &Range::end); range != ranges_.end(); ++range) {
+      if (line + count <= range->first) break;
+      line = start(std::max(line, range->end));
     }
     return line;
   }
 
  private:
-  static constexpr int64_t kBits = 64;
-  int64_t end() const { return base_ + std::ssize(words_); }
-
-  void reach(int64_t first, int64_t last) {
-    if (words_.empty()) base_ = first;
-    if (first < base_) {
-      words_.insert(words_.begin(), base_ - first, 0);
-      base_ = first;
-    }
-    if (last >= end()) words_.resize(last - base_ + 1, 0);
-  }
-
-  int64_t base_ = 0;  // number of the first word
-  std::vector<uint64_t> words_;
+  struct Range {
+    int64_t first, end;
+  };
+  std::vector<Range> ranges_;
 };
 
 /// What is used of the arena.
@@ -166,12 +154,7 @@ class MemoryPlanner {
     used_.clear();
     placed_.find(requests_[i], used_);
     const int64_t count = (requests_[i].bytes + kLine - 1) / kLine;
-    int64_t line = start_from(0, i);
-    for (;;) {
-      const int64_t met = used_.lines.find(line, line + count);
-      if (met == line + count) break;
-      line = start_from(used_.lines.find_end(met), i);
-    }
+    const int64_t line = used_.lines.gap(0, count, [&](int64_t from) { return start_from(from, i); });
     plan_.offsets[i] = line * kLine;
     plan_.arena_bytes = std::max(plan_.arena_bytes, (line + count) * kLine);
     placed_.add(requests_[i], line, count, is_large(requests_[i]) ? uint64_t{1} << line % kSets : 0);

@@ -1,8 +1,9 @@
 // Dropouts of one step that drop the same elements, those of both directions, may share their bits: 1/8 of a byte for
 // each element, written once and read by each of them, in place of a random number computed by each. Bits are made four
-// to a counter, as the numbers come; who computes them element by element uses one of four. So it is less arithmetic
-// and more traffic: the variant "always", which is measured. Usually bits are stored of what is computed again, by one
-// kernel after the other and, unrolled, in the registers of each, and of nothing else.
+// to a counter, as the numbers come; who computes them element by element uses one or two of four. So it is less
+// arithmetic and more traffic. On a GPU the arithmetic of an element takes several times as long as its bits, and the
+// numbers that a product draws in registers, unrolled, take long to compile: there bits are stored. On CPUs they are of
+// what is computed again, by one kernel after the other; else that is the variant "always", which is measured.
 #include <algorithm>
 #include <map>
 #include <tuple>
@@ -35,9 +36,9 @@ std::map<Key, std::vector<Node>> dropouts_of(const Editor& editor) {
 graph::Graph store_masks(const graph::Graph& graph, const TransformContext& context) {
   Editor editor(graph, context.ops);
   const auto is_again = [](const Node& node) { return node.has_attr(kAgain); };
+  const bool always = context.variant == kAlways || context.target.kind == DeviceKind::kCuda;
   for (const auto& [key, nodes] : dropouts_of(editor)) {
-    const bool stores = context.variant == kAlways || std::ranges::any_of(nodes, is_again);
-    if (nodes.size() < 2 || !stores) continue;
+    if (nodes.size() < 2 || !(always || std::ranges::any_of(nodes, is_again))) continue;
     auto [source, attrs, elements] = key;
     attrs["elements"] = elements;
     const ValueId bits = editor.emit(nodes[0], "dropout_bits", source, attrs);

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "ops/list.h"
+#include "te/rewrite.h"
 #include "tests/construct/construct_check.h"
 
 namespace tw::construct {
@@ -10,15 +11,19 @@ namespace {
 
 using Ints = std::vector<int64_t>;
 
-// The program of one operator.
-te::Program program_of(const std::string& op, const std::vector<TensorType>& inputs, const graph::Attrs& attrs) {
+// The program of one operator, as a graph says it.
+te::Program program_by_rows(const std::string& op, const std::vector<TensorType>& inputs, const graph::Attrs& attrs) {
   static const graph::OpTable ops = ops::all_ops();
   graph::Graph g;
   g.name = op;
   graph::Node node{.op = op, .name = "y", .attrs = attrs};
   for (const TensorType& type : inputs) node.inputs.push_back(g.add_input("x", type));
   g.outputs = graph::append_node(g, ops, node);
-  return merged(graph::to_te(g, ops).program);
+  return graph::to_te(g, ops).program;
+}
+
+te::Program program_of(const std::string& op, const std::vector<TensorType>& inputs, const graph::Attrs& attrs) {
+  return merged(program_by_rows(op, inputs, attrs));
 }
 
 void check_everywhere(const te::Program& program) {
@@ -82,6 +87,29 @@ TEST(ConstructGradients, Convolutions) {
   for (const DataType type : {DataType::f32(), DataType::f16()}) {
     check_everywhere(program_of("conv_phases", {of(type, {2, 3, 5, 4}), of(type, {6, 3, 2, 2, 2, 2})}, phases));
     check_everywhere(program_of("conv", {of(type, {3, 2, 11, 5}), of(type, {4, 2, 5, 5})}, images));
+  }
+}
+
+// Gradients of images under stride 2, as ResNet's: phases of 1 and 2 filter positions along each axis, and of 1 and
+// none.
+TEST(ConstructGradients, UnevenPhasesAreProductsOnGpus) {
+  const targets::Target t = targets::find_target("cuda:sm_90a");
+  const Layout kLast = Layout().reorder({0, 2, 3, 1});
+  const std::pair<Ints, Shape> cases[] = {{Ints{1, 2, 1, 2}, {32, 24, 2, 2, 2, 2}},
+                                          {Ints{1, 0, 1, 0}, {32, 24, 2, 2, 1, 1}}};
+  for (const auto& [counts, filters] : cases) {
+    const graph::Attrs phases{
+        {"extents", Ints{6, 5}}, {"spacing", Ints{1, 1}}, {"starts", Ints{0, 0, 0, 0}}, {"counts", counts}};
+    for (const DataType type : {DataType::f32(), DataType::bf16()}) {
+      const te::Program rows = program_by_rows("conv_phases", {of(type, {3, 24, 6, 5}), of(type, filters)}, phases);
+      std::map<std::string, Layout> last = {{rows.inputs[0].name, kLast}};
+      for (const te::Compute& c : rows.computes) last[c.name()] = kLast;
+      const te::Program program = merged(te::apply_layouts(rows, last));
+      const Result<Candidates> products = construct_gpu_contraction({program, {}}, t.info);
+      ASSERT_TRUE(products.ok()) << products.reason();
+      for (const Construction& built : *products)
+        check_candidate({program, {}}, t, built, type == DataType::f32() ? 1e-5 : 1e-2);
+    }
   }
 }
 

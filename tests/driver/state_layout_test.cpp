@@ -167,7 +167,7 @@ TEST(StateLayout, IsKeptFromRunToRun) {
 TEST(StateLayout, HasTheInitialValues) {
   graph::RefTensor initial = graph::RefTensor::zeros({DataType::f32(), {1, kChannels, kPlane, kPlane}});
   for (size_t i = 0; i < initial.floats.size(); ++i) initial.floats[i] = static_cast<double>(i);
-  const Compiled made = compile(cell, {{"h", "h.next", initial}});
+  const Compiled made = compile(cell, {{"h", "h.next", InitialValue(initial)}});
   ASSERT_EQ(made.manifest.states[0].order, kLast);
   const Session session = Session::load_memory(artefact_bytes(made), {});
   EXPECT_EQ(artefact::to_reference(session.initial_states()[0]).floats, initial.floats);
@@ -195,7 +195,7 @@ TEST(StateLayout, StaysWhenWeightsAreOthers) {
   };
   graph::RefTensor initial = graph::RefTensor::zeros({DataType::f32(), {1, kChannels, kPlane, kPlane}});
   for (size_t i = 0; i < initial.floats.size(); ++i) initial.floats[i] = static_cast<double>(i);
-  const States states = {{"h", "h.next", initial}};
+  const States states = {{"h", "h.next", InitialValue(initial)}};
   const Compiled first = compile(cell, states);
   const std::vector<uint8_t> artefact = artefact_bytes(first);
   ModelBuilder model(17);

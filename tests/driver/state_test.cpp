@@ -511,7 +511,7 @@ TEST(Cache, RowsThatHoldNothingAreLeftOut) {
 TEST(State, BeginsAsItIsTold) {
   graph::RefTensor initial = graph::RefTensor::zeros({DataType::f32(), {5, 33}});
   initial.floats[4] = 2.5;
-  const Compiled made = compile(counter("total"), {{"total", "total.next", initial}});
+  const Compiled made = compile(counter("total"), {{"total", "total.next", InitialValue(initial)}});
   const Session session = Session::load_memory(artefact_bytes(made), {});
   EXPECT_EQ(artefact::to_reference(session.initial_states()[0]).floats, initial.floats);
   EXPECT_FALSE(compile(counter("total"), {{"total", "total.next"}}).sections.contains("states"));
@@ -530,7 +530,8 @@ TEST(State, WrongPairsAreRefused) {
   refused({{"h", "g"}}, "no output 'g'; it has y, h.next");
   refused({{"x", "h.next"}}, "the input is f32[2,24], the output f32[2,40]");
   refused({{"h", "h.next"}, {"h", "y"}}, "one of them is part of another state");
-  refused({{"h", "h.next", graph::RefTensor::zeros({DataType::f32(), {2}})}}, "the initial value is f32[2]");
+  refused({{"h", "h.next", InitialValue(graph::RefTensor::zeros({DataType::f32(), {2}}))}},
+          "the initial value is f32[2]");
 }
 
 TEST(State, LevelsAndPlansHaveIt) {
@@ -554,7 +555,7 @@ TEST(State, WithoutPasses) {
 TEST(State, IsLeftByARefit) {
   graph::RefTensor initial = graph::RefTensor::zeros({DataType::f32(), {2, 40}});
   initial.floats[4] = 2.5;
-  const States states = {{"h", "h.next", initial}};
+  const States states = {{"h", "h.next", InitialValue(initial)}};
   const Compiled first = compile(cell, states);
   const Model other = [](ModelBuilder& model) {
     cell(model);

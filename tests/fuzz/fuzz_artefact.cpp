@@ -149,7 +149,8 @@ Bytes artefact_with_state() {
   driver::CompileOptions options;
   graph::RefTensor ones = graph::RefTensor::zeros(model.value(model.inputs[0]).type);
   std::ranges::fill(ones.floats, 1.0);
-  options.states = {{model.value(model.inputs[0]).name, model.value(model.outputs[0]).name, ones}};
+  options.states = {
+      {model.value(model.inputs[0]).name, model.value(model.outputs[0]).name, driver::InitialValue(ones)}};
   const driver::Compiled made = driver::compile_graph(model, options);
   if (made.manifest.states[0].order.empty()) throw std::runtime_error("the state is stored row by row");
   return driver::artefact_bytes(made);

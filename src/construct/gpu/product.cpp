@@ -84,10 +84,9 @@ Result<MatrixProduct> product_of(const te::Program& program, const te::Compute& 
   for (size_t i = 0; i < sum.axes.size(); ++i) {
     const bool in_a = uses_var(term.arg(1 - b), sum.axes[i].name);
     const bool in_b = uses_var(term.arg(b), sum.axes[i].name);
-    const bool of_both = in_a && in_b;
-    (of_both ? p.batch : in_b ? p.columns : p.rows).push_back(i);
-    if (!of_both && match->condition && uses_var(match->condition, sum.axes[i].name))
-      return declined("which products {} sums depends on its rows or columns", sum.name());
+    // Of an axis that decides which products are summed, as phases are, each place is a product by itself.
+    const bool decides = match->condition && uses_var(match->condition, sum.axes[i].name);
+    (decides || (in_a && in_b) ? p.batch : in_b ? p.columns : p.rows).push_back(i);
   }
   if (p.rows.empty() || p.columns.empty()) return declined("{} has no rows or no columns of its own", sum.name());
   p.packs = is_packed(p, sum);

@@ -116,13 +116,12 @@ Result<Contraction> match_contraction(const te::Compute& compute) {
   // B is the operand along the column; where both are (depthwise), the one that leaves more rows to reuse it.
   if (!b_has || (a_has && rows_for(match.a) > rows_for(match.b))) std::swap(match.a, match.b);
   match.a_uses_column = te::uses_axis(match.a, match.column.name);
+  const auto decides = [&](const te::Axis& axis) { return match.condition && uses_var(match.condition, axis.name); };
+  if (decides(match.column)) return declined("which products {} sums depends on its columns", compute.name());
   for (size_t i = 0; i + 1 < compute.axes.size(); ++i) {
     const te::Axis& axis = compute.axes[i];
-    (te::uses_axis(match.b, axis.name) ? match.batch : match.rows).push_back(axis);
+    (te::uses_axis(match.b, axis.name) || decides(axis) ? match.batch : match.rows).push_back(axis);
   }
-  const auto decides = [&](const te::Axis& axis) { return match.condition && uses_var(match.condition, axis.name); };
-  if (decides(match.column) || std::any_of(match.rows.begin(), match.rows.end(), decides))
-    return declined("which products {} sums depends on its rows or columns", compute.name());
   return match;
 }
 

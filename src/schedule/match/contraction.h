@@ -14,8 +14,9 @@ namespace tw::schedule {
 
 /// C[axes] = sum over reduce_axes of A[..] * B[..]. `column` is the last axis of C: vectors run along it; B is the
 /// operand that uses it (both may, as in depthwise convolution). Row axes do not occur in B, so that a B vector is
-/// reused for every row; batch axes occur in both. A may be a guarded read (padding inlined): select(inside, A, 0).
-/// The sum may be taken over a part of the reduction that depends on batch axes: select(condition, A * B, 0).
+/// reused for every row; batch axes occur in both, or decide which products are summed, as phases do. A may be a
+/// guarded read (padding inlined): select(inside, A, 0). The sum may be taken over a part of the reduction that depends
+/// on batch axes: select(condition, A * B, 0).
 struct Contraction {
   const te::Compute* compute = nullptr;
   Expr a, b;  // the two loads, without casts, roundings and guards

@@ -6,7 +6,9 @@
 
 #include "driver/tune/candidate.h"
 #include "driver/tune/tolerance.h"
+#include "schedule/match/stages.h"
 #include "support/error.h"
+#include "te/axes.h"
 
 namespace tw::driver {
 namespace {
@@ -50,16 +52,33 @@ void set_fill(measure::Workload& work, measure::Fill fill) {
   }
 }
 
+// Few elements of long sums, as of all rows or all pixels, would leave a GPU's threads one after the other with a read
+// of memory each: sums become sums of parts.
+te::Program with_sums_in_parts(const te::Program& program) {
+  constexpr int64_t kLongSum = 1024;
+  schedule::Schedule parts;
+  for (const te::Compute& c : program.computes) {
+    if (!c.is_reduction() || c.combiner.kind != te::CombinerKind::kSum) continue;
+    const int64_t terms = te::num_points(c.reduce_axes);
+    const auto longest = std::ranges::max_element(c.reduce_axes, {}, &te::Axis::extent);
+    const auto count = std::min(longest->extent, static_cast<int64_t>(std::sqrt(static_cast<double>(terms))));
+    if (terms >= kLongSum && count > 1) parts.rfactor_blocks(c.name(), longest->name, count);
+  }
+  return schedule::rewritten(program, parts);
+}
+
 // The reference as plain machine code, every tensor it gives wanted whole.
 Result<measure::Workload> make_work(const SampledReference& reference, const TuneContext& context) {
-  const construct::Candidates built = *construct::construct_point({reference.program, {}}, context.target);
+  const bool is_gpu = context.target.kind == DeviceKind::kCuda;
+  const te::Program program = is_gpu ? with_sums_in_parts(reference.program) : reference.program;
+  const construct::Candidates built = *construct::construct_point({program, {}}, context.target);
   const plan::GroupPlan plan{"reference", "point", {}, built.front().schedule, 0, {}, 0};
   CodeTools tools = context.tools;
   tools.compilations = &context.counts->references;
   const CandidateCode code =
-      std::move(make_candidates(reference.program, {&plan, 1}, {context.target, context.group, tools}).front());
+      std::move(make_candidates(program, {&plan, 1}, {context.target, context.group, tools}).front());
   if (!code.declined.empty()) return declined("no code for the reference: {}", code.declined);
-  measure::Workload work = make_workload(reference.program, plan, code);
+  measure::Workload work = make_workload(program, plan, code);
   for (const auto& [name, values] : reference.indices) {
     const int64_t b = buffer_index(code.loops, name);
     if (b < 0) continue;

@@ -75,6 +75,8 @@ const std::string& Node::string_attr(const std::string& key) const { return attr
 const std::vector<int64_t>& Node::ints_attr(const std::string& key) const {
   return attr_of<std::vector<int64_t>>(*this, key);
 }
+bool draws_numbers(const Node& node) { return node.op == "dropout" || node.op.starts_with("noise_"); }
+
 int64_t Node::int_attr_or(const std::string& key, int64_t fallback) const {
   return has_attr(key) ? int_attr(key) : fallback;
 }

@@ -66,6 +66,10 @@ struct Node {
   bool has_attr(const std::string& key) const { return attrs.count(key) != 0; }
 };
 
+/// Whether the node draws random numbers (operators dropout, noise_uniform, noise_normal). Training gives it a seed and
+/// the number of the run behind its input; without them the node is its input.
+bool draws_numbers(const Node& node);
+
 /// The names of a graph's values while many are added to it: which ones are free is known without a look at all of
 /// them. Values are neither renamed nor removed meanwhile, except that two may swap their names.
 class NameSet {

@@ -12,6 +12,7 @@ std::vector<graph::OpDef> pow_ops();
 std::vector<graph::OpDef> where_ops();
 std::vector<graph::OpDef> cast_ops();
 std::vector<graph::OpDef> dropout_ops();
+std::vector<graph::OpDef> noise_ops();
 std::vector<graph::OpDef> reduce_ops();
 std::vector<graph::OpDef> softmax_ops();
 std::vector<graph::OpDef> normalization_ops();

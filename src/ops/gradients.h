@@ -35,5 +35,6 @@ std::vector<GradientRow> pool_gradients();
 std::vector<GradientRow> movement_gradients();
 std::vector<GradientRow> gather_gradients();
 std::vector<GradientRow> dropout_gradients();
+std::vector<GradientRow> noise_gradients();
 
 }  // namespace tw::ops

@@ -14,7 +14,7 @@ void add_gradients(std::vector<graph::OpDef>& rows) {
   using Family = std::vector<GradientRow> (*)();
   constexpr Family kFamilies[] = {unary_gradients,    binary_gradients,      reduce_gradients,        softmax_gradients,
                                   matmul_gradients,   convolution_gradients, normalization_gradients, pool_gradients,
-                                  movement_gradients, gather_gradients,      dropout_gradients};
+                                  movement_gradients, gather_gradients,      dropout_gradients,       noise_gradients};
   for (const Family family : kFamilies) {
     for (const GradientRow& gradient : family()) {
       const auto row = std::ranges::find(rows, gradient.op, &graph::OpDef::name);
@@ -38,6 +38,7 @@ graph::OpTable all_ops() {
       shape_ops,       movement_ops,       gather_ops,
       word_ops,        update_ops,         unfold_ops,
       scatter_ops,     unpool_ops,         dropout_ops,
+      noise_ops,
   };
   std::vector<graph::OpDef> rows;
   for (const Family family : kFamilies) {

@@ -41,7 +41,7 @@ class ModelMaker {
  public:
   ModelMaker(const frontend::ImportResult& model, const graph::OpTable& ops, const TrainOptions& options)
       : ops_(ops), options_(options) {
-    out_.graph = model.graph;
+    out_.graph = with_dropouts_of_ones(model.graph, ops);
     find_parameters(model.weights);
   }
 

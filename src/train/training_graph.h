@@ -18,11 +18,10 @@ namespace tw::train {
 ///  - "grads" gives NAME.grad of each parameter behind the loss, of the parameter's type, and changes no state;
 ///  - "eval" gives the model's output and, behind it, the loss (alone where that is the output), and changes no state.
 ///    It takes averages and running statistics where there are some.
-/// Where the model has dropouts, "step" and "grads" take `seed` i64[] and draw at the number of the state `runs` i64[],
-/// which "step" counts in each run, be it used or not; "eval" drops nothing.
-/// States that a function reads are inputs of its graph behind the others. Parameters whose products share an
-/// activation are parts of one (train/stacked.h), and so is what is beside them; all have their names for who sees
-/// them.
+/// Where the model has dropouts or draws noise, "step" and "grads" take `seed` i64[] and draw at the number of the
+/// state `runs` i64[], which "step" counts in each run, be it used or not; "eval" drops nothing. States that a function
+/// reads are inputs of its graph behind the others. Parameters whose products share an activation are parts of one
+/// (train/stacked.h), and so is what is beside them; all have their names for who sees them.
 struct Training {
   std::vector<driver::FunctionGraph> functions;
   std::vector<driver::StatePair> states;  // with the values that they begin with

@@ -23,7 +23,7 @@ Role role_of(const graph::OpTable& ops, const graph::Node& node);
 
 /// Whether the node computes each element from the elements at the same place, its operands broadcast by numpy's rule:
 /// any order of dims will do. (A batch norm is element-wise but knows its channel dim, a band its rows and columns,
-/// a dropout the number of each element.)
+/// dropout and noise the number of each element.)
 bool is_pointwise(const graph::OpTable& ops, const graph::Node& node);
 
 /// Whether the node is a transpose to the identical order: a copy between two layouts.

@@ -139,5 +139,52 @@ TEST(Dropout, OfAConstantIsNotFolded) {
   EXPECT_TRUE(result.weights.contains("w"));
 }
 
+// ---- Noise.
+
+const char* const kRandom[] = {"RandomUniformLike", "RandomNormalLike", "Bernoulli"};
+
+TEST(Noise, HasNoSeedForInference) {
+  for (const char* op : kRandom) {
+    ModelBuilder m = model(15);
+    m.node(op, {"x"}, {"y"});
+    try {
+      import_model(m);
+      ADD_FAILURE() << op;
+    } catch (const Unsupported& error) {
+      EXPECT_NE(std::string(error.what()).find("'tilewright train'"), std::string::npos) << error.what();
+    }
+  }
+}
+
+TEST(Noise, IsAnOperatorForTraining) {
+  for (const char* op : kRandom) {
+    ModelBuilder m = model(15);
+    m.node("Dropout", {"x", "ratio"}, {"d"});
+    m.node(op, {"d"}, {"y"});
+    const Graph graph = import_model(m, training()).graph;
+    const auto found = std::ranges::find_if(graph.nodes, [](const Node& n) { return n.op.starts_with("noise_"); });
+    ASSERT_NE(found, graph.nodes.end()) << op;
+    EXPECT_EQ(graph.value(found->outputs[0]).type.shape, (Shape{2, 3}));
+    EXPECT_EQ(found->op, op == std::string("RandomNormalLike") ? "noise_normal" : "noise_uniform");
+    EXPECT_EQ(found->int_attr("stream"), 1) << "the dropout before has a stream, too";
+  }
+}
+
+TEST(Noise, IsAroundTheMiddleOfItsRange) {
+  ModelBuilder m = model(13);
+  auto& node = m.node("RandomUniform", {}, {"u"});
+  set_ints(node, "shape", {2, 3});
+  set_float(node, "low", -1);
+  set_float(node, "high", 5);
+  m.node("Add", {"x", "u"}, {"y"});
+  const Graph graph = import_model(m, training()).graph;
+  const auto found = std::ranges::find(graph.nodes, "noise_uniform", &Node::op);
+  ASSERT_NE(found, graph.nodes.end());
+  EXPECT_EQ(found->float_attr("span"), 6);
+  const graph::Value& mean = graph.value(found->inputs[0]);
+  ASSERT_TRUE(mean.is_constant());
+  EXPECT_EQ(RefTensor::from_bytes(mean.type, *mean.constant).floats, std::vector<double>(6, 2));
+}
+
 }  // namespace
 }  // namespace tw::frontend

@@ -113,11 +113,17 @@ ThreadBlockTile tile_of_blocks(const GroupTile& g) {
 
 namespace {
 
+// Whether no block of lines of the last tile begins beyond them: TMA would copy nothing but zeros.
+bool fills_blocks(int64_t lines, int64_t tile) { return round_up(lines, tile) - lines < kBlockLines; }
+
 // The tile of `g` with its operands as `problem` has them, up to `neighbours` columns of a thread beside each other.
 ThreadBlockTile tile_for(const GemmProblem& problem, const GroupTile& g, int64_t neighbours) {
   const bool in_blocks = problem.columns_beside && g.columns % kBlockLines == 0;
-  ThreadBlockTile tile = in_blocks ? tile_of_blocks(g) : tile_of(g, neighbours);
-  tile.tma = problem.tma && (in_blocks || !problem.columns_beside);
+  int64_t columns = g.columns;
+  while (in_blocks && !fills_blocks(problem.n, columns)) columns -= kBlockLines;
+  ThreadBlockTile tile = in_blocks ? tile_of_blocks(GroupTile{g.groups, g.rows, columns}) : tile_of(g, neighbours);
+  const bool rows_fill = fills_blocks(problem.m, ThreadBlockTile::extent(tile.rows));
+  tile.tma = problem.tma && (in_blocks || !problem.columns_beside) && (rows_fill || !problem.rows_beside);
   tile.filter_positions = problem.filter_positions;
   tile.halo = problem.halo;
   return tile;

@@ -99,7 +99,7 @@ std::vector<ValueId> GraphBuilder::append(graph::Node node, const std::string& v
 }
 
 bool GraphBuilder::can_fold(const graph::OpCall& call, const std::vector<TensorType>& types) {
-  if (call.node.op == "dropout") return false;  // who trains gives it a seed
+  if (graph::draws_numbers(call.node)) return false;  // who trains gives it a seed
   int64_t work = 0;
   for (size_t k = 0; k < call.inputs.size(); ++k) {
     if (!call.present[k]) continue;
@@ -164,7 +164,7 @@ graph::RefTensor GraphBuilder::evaluate(ValueId id) {
       fold_work_ += inputs.back().type.elements();
     }
     for (const ValueId out : node.outputs) fold_work_ += type(out).elements();
-    if (fold_work_ > kMaxFoldWork || node.op == "dropout") {
+    if (fold_work_ > kMaxFoldWork || graph::draws_numbers(node)) {
       throw Unsupported(
           "'{}' must be known at compile time, and what it is computed from is too much to evaluate then (more than {} "
           "elements): fold constants when the model is exported",

@@ -1,14 +1,12 @@
 // dropout(x, seed i64[], step i64[]): y[i] = x[i] / (1 - ratio) where element i is kept, else 0, also of NaN; x is a
-// float of any shape. Element number e in row-major order is kept where word e mod 4 of Philox4x32-10 is at least ratio
-// 2^32, rounded down; counter: (e / 4, attribute seed, step, stream), key: the halves of the input seed, the lower one
-// first; each of them modulo 2^32. Without seed and step: y = x, as inference has it. Attributes: ratio from 0 to 1;
-// stream (0) and seed (0), by which nodes of one step differ.
+// float of any shape. Element number e in row-major order is kept where word e mod 4 of counter e / 4 (draws.h) is at
+// least ratio 2^32, rounded down. Without seed and step: y = x, as inference has it. Attributes: ratio from 0 to 1;
+// stream and seed.
 // dropout_bits(seed, step): i32 words, bit e mod 32 of word e / 32 is 1 where element e of `elements` is kept by
 // dropout of the same attributes. dropout_by_bits(x, bits): dropout with such bits. Attribute ratio of both: below 1.
 // Sources: Srivastava et al., Dropout, JMLR 15, 2014; ONNX, Dropout; core/philox.h.
-#include "core/philox.h"
-#include "expr/elementary.h"
 #include "ops/families.h"
+#include "ops/gradient/draws.h"
 #include "ops/gradient/rules.h"
 #include "support/math.h"
 
@@ -20,15 +18,12 @@ constexpr int64_t kWordBits = 32;
 
 struct Dropout {
   double ratio = 0;
-  uint32_t seed = 0, stream = 0;
+  Draw draw;
   uint32_t threshold = 0;  // the lowest word that keeps, where the ratio is less than 1
 };
 
 Dropout dropout_of(const OpCall& call) {
-  Dropout d;
-  d.ratio = call.node.float_attr("ratio");
-  d.seed = static_cast<uint32_t>(call.node.int_attr_or("seed", 0));
-  d.stream = static_cast<uint32_t>(call.node.int_attr_or("stream", 0));
+  Dropout d{call.node.float_attr("ratio"), Draw(call.node)};
   if (d.ratio < 1) d.threshold = static_cast<uint32_t>(d.ratio * 0x1p32);
   return d;
 }
@@ -44,16 +39,6 @@ void check_ratio(const OpCall& call) {
   require(call, ratio >= 0 && ratio <= 1, "the ratio is {}, expected a number from 0 to 1", ratio);
 }
 
-// Inputs `first` and `first` + 1.
-void check_seed(const OpCall& call, size_t first) {
-  require(call, call.has(first) == call.has(first + 1), "a seed needs a step, and a step a seed");
-  for (const size_t k : {first, first + 1}) {
-    if (!call.has(k)) continue;
-    require(call, call.inputs[k] == TensorType{DataType::i64(), {}}, "its {} is {}, expected i64[]",
-            k == first ? "seed" : "step", to_string(call.inputs[k]));
-  }
-}
-
 Types infer(const OpCall& call) {
   require_float(call, 0);
   check_ratio(call);
@@ -63,26 +48,9 @@ Types infer(const OpCall& call) {
   return {x};
 }
 
-Expr words(int64_t value) { return int_imm(value, ScalarType::kU32); }
-
-struct Source {
-  Expr seed, step;
-};
-
 // Whether word `word` of counter `quarter` keeps its element.
-Expr te_kept(const Dropout& d, const Expr& quarter, const Expr& word, const Source& source) {
-  const auto as_word = [](const Expr& e) { return cast(ScalarType::kU32, e); };
-  const Expr upper = binary(Op::kShiftRight, source.seed, Expr(32));
-  return words(d.threshold) <=
-         call(std::string(kPhilox), {as_word(word), as_word(quarter), words(d.seed), as_word(source.step),
-                                     words(d.stream), as_word(source.seed), as_word(upper)});
-}
-
-Expr row_major(const Exprs& i, const Shape& shape) {
-  const Shape strides = row_major_strides(shape);
-  Expr element = 0;
-  for (size_t k = 0; k < i.size(); ++k) element = element + i[k] * Expr(strides[k]);
-  return element;
+Expr te_kept(const Dropout& d, const Expr& quarter, const Expr& word, const DrawSource& source) {
+  return int_imm(d.threshold, ScalarType::kU32) <= te_word(d.draw, quarter, word, source);
 }
 
 // x / (1 - ratio) where `kept`, else 0.
@@ -99,7 +67,7 @@ Tensors te_dropout(const OpCall& call, te::Builder& builder, const Tensors& inpu
     if (d.ratio >= 1) return imm(x.type, 0);
     if (d.threshold == 0) return te_scaled(x, i, d.ratio, {});
     const Expr element = row_major(i, x.shape);
-    const Source source = {inputs[1]({}), inputs[2]({})};
+    const DrawSource source = {inputs[1]({}), inputs[2]({})};
     return te_scaled(x, i, d.ratio, te_kept(d, floor_div(element, 4), floor_mod(element, 4), source));
   })};
 }
@@ -107,12 +75,9 @@ Tensors te_dropout(const OpCall& call, te::Builder& builder, const Tensors& inpu
 // Calls visit(e, whether it is kept) for the first `elements` of them.
 template <typename Visit>
 void for_each_kept(const Dropout& d, Refs source, int64_t elements, const Visit& visit) {
-  const auto seed = static_cast<uint64_t>(source[0].ints[0]);
-  const std::array<uint32_t, 2> key = {static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32)};
-  const auto step = static_cast<uint32_t>(source[1].ints[0]);
   std::array<uint32_t, 4> four = {};
   for (int64_t e = 0; e < elements; ++e) {
-    if (e % 4 == 0) four = philox4x32({static_cast<uint32_t>(e / 4), d.seed, step, d.stream}, key);
+    if (e % 4 == 0) four = words_of(d.draw, e / 4, source);
     visit(e, d.ratio < 1 && four[e % 4] >= d.threshold);
   }
 }

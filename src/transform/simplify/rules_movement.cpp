@@ -119,6 +119,8 @@ constexpr Rule kRules[] = {
     {"tile once", "tile", drop_same_type},
     {"concat of one", "concat", drop_same_type},
     {"dropout of inference", "dropout", drop_same_type},
+    {"noise of inference", "noise_uniform", drop_same_type},
+    {"noise of inference", "noise_normal", drop_same_type},
     {"pad of nothing", "pad", drop_zero_pad},
     {"slice of all", "slice", drop_whole_slice},
     {"transpose of unit dims", "transpose", transpose_to_reshape},

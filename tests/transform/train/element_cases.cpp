@@ -77,6 +77,10 @@ std::vector<Case> binary() {
   cases.push_back({"dropout", {f64({4, 5})}, {{"ratio", 0.5}}});
   for (const double ratio : {0.0, 0.4, 1.0})
     cases.push_back({"dropout", {f64({3, 5}), i64({}), i64({})}, {{"ratio", ratio}, {"stream", int64_t{2}}}});
+  for (const std::string op : {"noise_uniform", "noise_normal"}) {
+    cases.push_back({op, {f64({4, 5})}});
+    cases.push_back({op, {f64({3, 5}), i64({}), i64({})}, {{"scale", 0.5}, {"span", 2.0}, {"stream", int64_t{2}}}});
+  }
   cases.push_back({"cast", {f64({7})}, {{"to", std::string("f64")}}});
   return cases;
 }

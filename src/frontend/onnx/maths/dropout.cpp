@@ -1,3 +1,4 @@
+// What draws random numbers: operators of training, whose steps have a seed.
 #include "frontend/onnx/converters.h"
 
 namespace tw::frontend {
@@ -41,8 +42,54 @@ Outputs convert_dropout(NodeContext& c) {
   return outputs;
 }
 
+// ---- Noise.
+
+// What the node says of its numbers, or what its input has.
+TensorType drawn_type(NodeContext& c, bool is_like) {
+  const DataType own = is_like && c.type(0).type.is_float() ? c.type(0).type : DataType::f32();
+  return {c.type_or("dtype", own), is_like ? c.shape(0) : c.ints_attr("shape")};
+}
+
+// `mean`, with numbers of `op` added where a step draws them.
+graph::ValueId noise(NodeContext& c, std::string_view op, double mean, const TensorType& type, graph::Attrs attrs) {
+  const std::optional<int64_t> stream = c.importer().next_dropout();
+  if (!stream)
+    throw Unsupported(
+        "random numbers are for 'tilewright train', whose steps have a seed: export the model for inference");
+  c.ignore_attr("seed");
+  attrs["stream"] = *stream;
+  return c.emit().op(op, {c.emit().filled(mean, type)}, std::move(attrs));
+}
+
+template <bool is_like>
+Outputs convert_uniform(NodeContext& c) {
+  const double low = c.float_or("low", 0), high = c.float_or("high", 1);
+  return {noise(c, "noise_uniform", (low + high) / 2, drawn_type(c, is_like), {{"span", high - low}})};
+}
+
+template <bool is_like>
+Outputs convert_normal(NodeContext& c) {
+  const double mean = c.float_or("mean", 0), scale = c.float_or("scale", 1);
+  return {noise(c, "noise_normal", mean, drawn_type(c, is_like), {{"scale", scale}})};
+}
+
+// 1 with the probability that the input says, else 0.
+Outputs convert_bernoulli(NodeContext& c) {
+  Emitter& e = c.emit();
+  const DataType type = c.type_or("dtype", c.type(0).type);
+  const auto drawn = noise(c, "noise_uniform", 0.5, c.type(0), {{"span", 1.0}});
+  return {e.cast(e.op("less", {drawn, c.input(0)}), type)};
+}
+
 }  // namespace
 
-std::vector<ConverterRow> dropout_rows() { return {{"Dropout", 1, 0, convert_dropout}}; }
+std::vector<ConverterRow> dropout_rows() {
+  return {{"Dropout", 1, 0, convert_dropout},
+          {"RandomUniform", 1, 0, convert_uniform<false>},
+          {"RandomUniformLike", 1, 0, convert_uniform<true>},
+          {"RandomNormal", 1, 0, convert_normal<false>},
+          {"RandomNormalLike", 1, 0, convert_normal<true>},
+          {"Bernoulli", 15, 0, convert_bernoulli}};
+}
 
 }  // namespace tw::frontend

@@ -5,7 +5,10 @@
 #include <array>
 #include <set>
 
+#include "codegen/cuda/emit.h"
 #include "expr/tf32.h"
+#include "lower/pass.h"
+#include "te/reads.h"
 #include "tests/construct/construct_check.h"
 #include "tests/harness/te_programs.h"
 
@@ -118,6 +121,47 @@ TEST(ConstructGpu, OperandsWhoseLinesLieBesideEachOther) {
   EXPECT_TRUE(kinds(256, 256, 128).contains("TMA in blocks in clusters"));
   EXPECT_TRUE(kinds(136, 200, 72).contains("TMA in blocks")) << "zeros behind the last blocks";
   EXPECT_FALSE(kinds(128, 132, 132).contains("TMA in blocks")) << "lines of 264 bytes";
+}
+
+// Widths that fill no tile of 256: no box of a tile begins beyond its tensor, in whole sums and in parts of them.
+TEST(ConstructGpu, BlocksOfLinesOfAnyWidth) {
+  const targets::Target t = targets::find_target("cuda:sm_90a");
+  lower::RunOptions run;
+  run.lower.vector_bytes = t.info.vector_bytes;
+  run.lower.has.halves = true;
+  for (const auto& [rows, columns] : std::vector<std::pair<int64_t, int64_t>>{{64, 192},
+                                                                              {192, 64},
+                                                                              {320, 384},
+                                                                              {384, 320},
+                                                                              {768, 640},
+                                                                              {448, 1152},
+                                                                              {452, 1156},
+                                                                              {324, 388},
+                                                                              {300, 132},
+                                                                              {1000, 1000},
+                                                                              {25088, 192},
+                                                                              {25088, 384}}) {
+    SCOPED_TRACE(fmt::format("{} rows, {} columns", rows, columns));
+    const bool gradient = rows < 25088;  // of weights, whose steps are many
+    const int64_t steps = gradient ? 12544 : 768;
+    te::Builder b;
+    const te::Tensor x = b.placeholder("x", DataType::bf16(), gradient ? Shape{steps, rows} : Shape{rows, steps}),
+                     w = b.placeholder("w", DataType::bf16(), {steps, columns});
+    const te::Tensor y =
+        b.reduce("y", {rows, columns}, {steps}, te::CombinerKind::kSum, [&](const auto& i, const auto& r) {
+          return cast(DataType::f32(), gradient ? x({r[0], i[0]}) : x({i[0], r[0]})) *
+                 cast(DataType::f32(), w({r[0], i[1]}));
+        });
+    const te::Program program = merged(b.finish("product", {y}));
+    run.lower.inner_divisor = te::common_divisor(program);
+    size_t by_tma = 0;
+    for (const Construction& candidate : construct(t.families, {program, {}}, t.info, nullptr)) {
+      by_tma += schedule::to_string(candidate.schedule).find("\"bulk\"") != std::string::npos ? 1 : 0;
+      EXPECT_NO_THROW(codegen::emit_cuda(lower::lower(schedule::apply(program, candidate.schedule), run)))
+          << candidate.trace.front() << schedule::to_string(candidate.schedule);
+    }
+    EXPECT_EQ(by_tma > 0, columns % 8 == 0) << "lines of whole 16 bytes";
+  }
 }
 
 // Constants have zeros behind their columns, up to whole blocks, where threads store several beside each other, and

@@ -359,8 +359,7 @@ void ProductLoops::attach_blocks(Side side, const std::string& stage, const std:
   const std::string one = fused(copy, all);
   s_.split(copy, one, {tile_.threads()}).reorder(copy, {one + ".1", one + ".0", axis(last) + ".1"});
   s_.threads(copy, one + ".1").vectorize(copy, axis(last) + ".1");
-  const int64_t elements = round_up(te::num_points(p_.steps), tile_.tile_k) * line_extent(side);
-  if (ceil_div(elements / lanes, tile_.threads()) <= kMaxUnrolled) s_.unroll(copy, one + ".0");
+  s_.unroll(copy, one + ".0");  // an index of blocks divides it
 }
 
 // Boxes of a tensor: one dim of it runs along what is beside each other, another one along the rest.

@@ -122,8 +122,7 @@ ThreadBlockTile tile_for(const GemmProblem& problem, const GroupTile& g, int64_t
   int64_t columns = g.columns;
   while (in_blocks && !fills_blocks(problem.n, columns)) columns -= kBlockLines;
   ThreadBlockTile tile = in_blocks ? tile_of_blocks(GroupTile{g.groups, g.rows, columns}) : tile_of(g, neighbours);
-  const bool rows_fill = fills_blocks(problem.m, ThreadBlockTile::extent(tile.rows));
-  tile.tma = problem.tma && (in_blocks || !problem.columns_beside) && (rows_fill || !problem.rows_beside);
+  tile.tma = problem.tma && (in_blocks || !problem.columns_beside);
   tile.filter_positions = problem.filter_positions;
   tile.halo = problem.halo;
   return tile;
@@ -148,6 +147,7 @@ void add_tiles(const GroupTile& g, const GemmProblem& problem, std::vector<Threa
   const int64_t max = beyond ? std::max<int64_t>(2, problem.n / 8) : problem.neighbours;
   const ThreadBlockTile tile = tile_for(problem, g, std::min(problem.neighbours, max));
   if (tile.filter_positions > 1 && !supports_filter_positions(tile, problem)) return;
+  if (tile.tma && problem.rows_beside && !fills_blocks(problem.m, ThreadBlockTile::extent(tile.rows))) return;
   tiles.push_back(tile);
   if (!tile.tma || problem.filter_positions > 1 || problem.kept_bytes > 0) return;
   const auto add_clusters = [&](int64_t extent, const std::vector<Factor>& factors, int64_t ThreadBlockTile::*cluster) {

@@ -2,7 +2,6 @@
 
 #ifdef TW_RUNTIME_CUDA
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <optional>
 
@@ -73,12 +72,11 @@ class CudaExecutor final : public SlotExecutor<LoadedOnGpu, Block> {
   void add_entry(Loaded& loaded, int64_t repetitions) const;
   void build(Loaded& loaded, int64_t repetitions) const;
   void warm_up(Loaded& loaded);
-  void fetch(cuda::DevicePtr from, std::span<std::byte> to) const;
+  std::vector<std::byte> fetch(cuda::DevicePtr from, int64_t bytes) const;
 
   const cuda::Driver& driver_;
   cuda::Gpu gpu_;
-  double busy_until_ = -INFINITY;   // when the GPU was last seen to work
-  std::vector<std::byte> fetched_;  // the last output, in pages that others have used
+  double busy_until_ = -INFINITY;  // when the GPU was last seen to work
 };
 
 // A kernel's fault stays: every call of this process fails after it.
@@ -118,17 +116,17 @@ void CudaExecutor::guard(Block& block) {
 
 bool CudaExecutor::is_guarded(const Block& block) {
   const auto untouched = [&](cuda::DevicePtr at) {
-    std::array<std::byte, kGuardBytes> found = {};
-    fetch(at, found);
-    return std::ranges::all_of(found, [](std::byte b) { return b == std::byte{kGuardByte}; });
+    return std::ranges::all_of(fetch(at, kGuardBytes), [](std::byte b) { return b == std::byte{kGuardByte}; });
   };
   return untouched(block.data - kGuardBytes) && untouched(block.data + static_cast<cuda::DevicePtr>(block.bytes));
 }
 
-void CudaExecutor::fetch(cuda::DevicePtr from, std::span<std::byte> to) const {
-  if (to.empty()) return;
-  driver_.check(driver_.copy_to_host(to.data(), from, to.size(), nullptr), "read a buffer");
+std::vector<std::byte> CudaExecutor::fetch(cuda::DevicePtr from, int64_t bytes) const {
+  std::vector<std::byte> out(static_cast<size_t>(bytes));
+  if (out.empty()) return out;
+  driver_.check(driver_.copy_to_host(out.data(), from, out.size(), nullptr), "read a buffer");
   driver_.check(driver_.stream_synchronize(nullptr), "read a buffer");
+  return out;
 }
 
 void CudaExecutor::load(int64_t slot, const Workload& workload, double rotate_bytes, int) {
@@ -216,12 +214,10 @@ Executor::Ran CudaExecutor::run(int64_t slot, Request::Outputs outputs) {
   check_guards();
   Ran ran;
   ran.warm_ns = loaded.run_ns = static_cast<double>(warm_ns);
+  std::vector<std::byte> fetched;
   const auto storage = [&](size_t b) {
-    const auto bytes = static_cast<size_t>(storage_size(w.buffers[b]));
-    if (bytes > fetched_.size()) fetched_.resize(bytes);
-    const std::span<std::byte> output = std::span(fetched_).first(bytes);
-    fetch(loaded.data[b], output);
-    return std::span<const std::byte>(output);
+    fetched = fetch(loaded.data[b], storage_size(w.buffers[b]));
+    return std::span<const std::byte>(fetched);
   };
   take_outputs(w, storage, outputs, ran);
   return ran;

@@ -1,6 +1,5 @@
 #include "measure/worker.h"
 
-#include <malloc.h>
 #include <signal.h>
 #include <sys/prctl.h>
 
@@ -15,13 +14,6 @@ namespace {
 
 // A candidate that hangs keeps the worker from seeing that its compiler has gone.
 void end_with_the_compiler() { prctl(PR_SET_PDEATHSIG, SIGKILL); }
-
-// Inputs and outputs of a hundred megabytes come and go with every candidate. Pages that go back to the system come
-// again as zeros, which takes several times as long as what is done with them.
-void keep_freed_memory() {
-  mallopt(M_MMAP_MAX, 0);
-  mallopt(M_TRIM_THRESHOLD, -1);
-}
 
 Answer answer(Executor& executor, const Request& request) {
   Answer out;
@@ -77,7 +69,6 @@ std::unique_ptr<Executor> greet(const MakeExecutor& make, Answer& greeting) {
 
 void serve_worker(int channel, const MakeExecutor& make, const std::function<void(const Request& request)>& before) {
   end_with_the_compiler();
-  keep_freed_memory();
   Answer greeting;
   const std::unique_ptr<Executor> executor = greet(make, greeting);
   if (send_frame(channel, encode(greeting), -1) != Delivery::kDone || executor == nullptr) return;

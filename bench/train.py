@@ -75,7 +75,8 @@ def compare(name, spec, args):
         for threads in [1] if on_gpu else args.threads:
             common = {"training": spec, "artefact": str(artefact), "feeds": str(feeds), "threads": threads, "dtype": args.dtype,
                       "library": str(args.tools.library), "folder": scratch, "device": "cuda" if on_gpu else "cpu"}
-            jobs = [rounds.labelled(common, e) for e in args.engines.split(",") if artefact or e != "tilewright"]
+            wanted = [e for e in args.engines.split(",") if on_gpu or e not in engines.OF_GPUS]
+            jobs = [rounds.labelled(common, e) for e in wanted if artefact or e != "tilewright"]
             cores = rounds.every_core() if on_gpu else rounds.available_cores(threads)
             measured = rounds.measure(jobs, cores, args.protocol, live, "eager", medians.Tolerance(high, high))
             if reason:

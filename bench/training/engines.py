@@ -204,3 +204,4 @@ class InductorCudnn(Inductor):
 
 
 ENGINES = {"tilewright": Tilewright, "eager": Eager, "inductor": Inductor, "inductor_cudnn": InductorCudnn}
+OF_GPUS = {"inductor_cudnn"}  # what CPUs do not have

@@ -125,14 +125,14 @@ class PairFinder {
       if (!keeps) forbid(load->name, d);
     }
     const auto uses = [&](const Axis& axis) {
-      return std::ranges::any_of(load->args, [&](const Expr& index) { return uses_var(index, axis.name); });
+      return std::ranges::any_of(load->args, [&](const Expr& index) { return is_axis(index, axis); });
     };
     for (const auto& [axes, key] : axis_pairs(c)) {
       for (size_t k = 0; k + 1 < axes.size(); ++k) {
         if (!kept.contains({key, k}) && (uses(axes[k]) || uses(axes[k + 1]))) forbid(key, k);
       }
     }
-    // Axes inside an index that is not a plain variable.
+    // Axes inside an index that is not a plain variable: it may count points row by row, too.
     for (const Expr& index : load->args) {
       if (!index.is_var()) check_expr(c, index);
     }

@@ -116,7 +116,7 @@ TEST(MatchContraction, ProductsUnderAConditionOfDataCountAsSummed) {
   EXPECT_EQ(count_products(*match), 2 * 5 * 7 * 3) << "the fourth is never summed";
 }
 
-TEST(MatchContraction, AConditionOfRowsIsDeclined) {
+TEST(MatchContraction, AxesThatDecideAreOfTheBatch) {
   te::Builder b;
   const te::Tensor x = b.placeholder("x", DataType::f32(), {5, 4});
   const te::Tensor w = b.placeholder("w", DataType::f32(), {4, 7});
@@ -124,7 +124,22 @@ TEST(MatchContraction, AConditionOfRowsIsDeclined) {
     return select(r[0] < i[0], x({i[0], r[0]}) * w({r[0], i[1]}), float_imm(0));
   });
   const te::Program p = b.finish("triangle", {y});
-  EXPECT_EQ(match_contraction(p.computes[0]).reason(), "which products y sums depends on its rows or columns");
+  const Result<Contraction> match = match_contraction(p.computes[0]);
+  ASSERT_TRUE(match.ok()) << match.reason();
+  EXPECT_TRUE(match->rows.empty());
+  ASSERT_EQ(match->batch.size(), 1U);
+  EXPECT_EQ(match->batch[0].extent, 5);
+}
+
+TEST(MatchContraction, AConditionOfColumnsIsDeclined) {
+  te::Builder b;
+  const te::Tensor x = b.placeholder("x", DataType::f32(), {5, 4});
+  const te::Tensor w = b.placeholder("w", DataType::f32(), {4, 7});
+  const te::Tensor y = b.reduce("y", {5, 7}, {4}, te::CombinerKind::kSum, [&](const auto& i, const auto& r) {
+    return select(r[0] < i[1], x({i[0], r[0]}) * w({r[0], i[1]}), float_imm(0));
+  });
+  const te::Program p = b.finish("triangle", {y});
+  EXPECT_EQ(match_contraction(p.computes[0]).reason(), "which products y sums depends on its columns");
 }
 
 // The condition is tested once for all that it decides, not at every product.

@@ -49,5 +49,20 @@ TEST(MergeAxes, NotOfOthers) {
   }
 }
 
+// A tensor that is read row by row, as the bits of a dropout are, or in another order.
+TEST(MergeAxes, OfWhatIsReadByTheNumberOfARow) {
+  for (const auto& [factor, rows] : {std::pair{4, Shape{12, 6}}, {1, Shape{3, 4, 6}}}) {
+    Builder b;
+    const Tensor x = b.placeholder("x", DataType::f32(), {3, 4, 6}),
+                 bits = b.placeholder("bits", DataType::f32(), {24});
+    const Tensor y = b.compute("y", x.shape, [&, factor = factor](const auto& i) {
+      const Expr row = i[0] * Expr(2 * factor) + i[1] * Expr(2);
+      return x(i) * bits({row + floor_div(i[2], Expr(3))});
+    });
+    const Program before = b.finish("p", {y}), after = merged(before);
+    EXPECT_EQ(after.inputs[0].shape, rows) << to_string(after);
+  }
+}
+
 }  // namespace
 }  // namespace tw::te

@@ -52,6 +52,7 @@ std::string of_sum(const Graph& body, const Node& node) {
 
 std::string part_of(const Graph& body, const Node& node) {
   if (node.op == "softmax" || node.op == "relu") return node.op;
+  if (node.op == "dropout_bits") return "";  // drawn apart, read by others
   if (node.op.starts_with("dropout")) return "dropout";
   if (node.op == "layer_norm") return "norm";
   if (node.op == "where") return "relu-gradient";

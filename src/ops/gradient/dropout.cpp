@@ -136,12 +136,29 @@ Types infer_by_bits(const OpCall& call) {
   return {call.inputs[0]};
 }
 
+struct BitAt {
+  Expr word, place;
+};
+
+// Where the bit of the element at `i` is. Rows of whole words are not divided, so that axes of rows may be merged.
+BitAt bit_at(const Exprs& i, const Shape& shape) {
+  const Expr bits = Expr(kWordBits);
+  if (i.empty() || shape.back() % kWordBits != 0) {
+    const Expr element = row_major(i, shape);
+    return {floor_div(element, bits), floor_mod(element, bits)};
+  }
+  Exprs at = i;
+  Shape words = shape;
+  at.back() = floor_div(i.back(), bits);
+  words.back() /= kWordBits;
+  return {row_major(at, words), floor_mod(i.back(), bits)};
+}
+
 Tensors te_by_bits(const OpCall& call, te::Builder& builder, const Tensors& inputs) {
   const te::Tensor& x = inputs[0];
   return {builder.compute(tensor_name(call), x.shape, [&](const Exprs& i) {
-    const Expr element = row_major(i, x.shape);
-    const Expr word = inputs[1]({floor_div(element, Expr(kWordBits))});
-    const Expr place = cast(DataType::i32(), floor_mod(element, Expr(kWordBits)));
+    const BitAt at = bit_at(i, x.shape);
+    const Expr word = inputs[1]({at.word}), place = cast(DataType::i32(), at.place);
     const Expr bit = binary(Op::kAnd, binary(Op::kShiftRight, word, place), int_imm(1, DataType::i32()));
     return te_scaled(x, i, call.node.float_attr("ratio"), bit != int_imm(0, DataType::i32()));
   })};

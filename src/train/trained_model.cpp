@@ -9,10 +9,10 @@
 #include "support/error.h"
 #include "support/join.h"
 #include "train/batch_statistics.h"
-#include "train/dropout.h"
 #include "train/loss.h"
 #include "train/loss_scale.h"
 #include "train/name_patterns.h"
+#include "train/random_numbers.h"
 #include "train/stacked.h"
 
 namespace tw::train {
@@ -48,8 +48,8 @@ class ModelMaker {
   TrainedModel run() {
     const ValueId y = output();
     for (const char* name : kOwnNames) claim(graph(), name);
-    if (has_dropouts(graph())) {
-      for (const char* name : kNamesOfDropouts) claim(graph(), name);
+    if (draws_numbers(graph())) {
+      for (const char* name : kNamesOfRandom) claim(graph(), name);
     }
     const ValueId labels = add_labels(y);
     out_.initial = mapped(out_.parameters, [&](ValueId id) { return freed(id); });

@@ -3,8 +3,8 @@
 #include "support/error.h"
 #include "support/join.h"
 #include "train/batch_statistics.h"
-#include "train/dropout.h"
 #include "train/loss_scale.h"
+#include "train/random_numbers.h"
 #include "train/step_states.h"
 #include "train/step_update.h"
 #include "train/trained_model.h"
@@ -87,12 +87,12 @@ const TensorType kInteger{DataType::i64(), {}};
 graph::Graph step_graph(TrainedModel model, const graph::OpTable& ops, const TrainOptions& options, Training& out) {
   StepParts parts;
   parts.rate = model.graph.add_input("learning_rate", {DataType::f32(), {}});
-  const bool draws = has_dropouts(model.graph);
+  const bool draws = draws_numbers(model.graph);
   const ValueId seed = draws ? model.graph.add_input(kSeed, kInteger) : graph::kAbsent;
   parts.statistics = use_batch_statistics(model.graph, ops, model.statistics);
   StepStates states(model.graph);
   const ValueId runs = draws ? states.add(kRuns, kInteger) : graph::kAbsent;
-  if (draws) seed_dropouts(model.graph, seed, runs);
+  if (draws) seed_numbers(model.graph, seed, runs);
   if (options.scale) parts.scale = states.add(kLossScale, {DataType::f32(), {}}, number_of(options.scale->initial));
   Gradients gradients = gradients_of(model, ops, parts.scale, options);
   parts.gradients = std::move(gradients.of_parameters);
@@ -112,9 +112,9 @@ graph::Graph step_graph(TrainedModel model, const graph::OpTable& ops, const Tra
 }
 
 graph::Graph grads_graph(TrainedModel model, const graph::OpTable& ops, const TrainOptions& options) {
-  const bool draws = has_dropouts(model.graph);
+  const bool draws = draws_numbers(model.graph);
   const ValueId seed = draws ? model.graph.add_input(kSeed, kInteger) : graph::kAbsent;
-  if (draws) seed_dropouts(model.graph, seed, model.graph.add_input(kRuns, kInteger));
+  if (draws) seed_numbers(model.graph, seed, model.graph.add_input(kRuns, kInteger));
   use_batch_statistics(model.graph, ops, model.statistics);
   const ValueId scale = options.scale ? model.graph.add_input(kLossScale, {DataType::f32(), {}}) : graph::kAbsent;
   const Gradients found = gradients_of(model, ops, scale, options);

@@ -6,7 +6,7 @@
 #include "ops/list.h"
 #include "tests/harness/graph_evaluate.h"
 #include "tests/transform/graph_tools.h"
-#include "train/dropout.h"
+#include "train/random_numbers.h"
 
 namespace tw::train {
 namespace {
@@ -64,7 +64,7 @@ TEST(DropoutsOfOnes, StepsDropRows) {
   Graph after = with_dropouts_of_ones(with_noise(kLess), table());
   const graph::ValueId seed = after.add_input("seed", {DataType::i64(), {}});
   const graph::ValueId run = after.add_input("run", {DataType::i64(), {}});
-  seed_dropouts(after, seed, run);
+  seed_numbers(after, seed, run);
   int kept = 0;
   constexpr int kRuns = 200;
   for (int r = 0; r < kRuns; ++r) {

@@ -8,10 +8,10 @@ namespace tw::train {
 /// What a step that draws numbers has beside others: an input and a state.
 inline constexpr const char* kSeed = "seed";
 inline constexpr const char* kRuns = "runs";
-inline constexpr const char* kNamesOfDropouts[] = {kSeed, kRuns};
+inline constexpr const char* kNamesOfRandom[] = {kSeed, kRuns};
 
 /// Whether a node of `graph` draws numbers.
-bool has_dropouts(const graph::Graph& graph);
+bool draws_numbers(const graph::Graph& graph);
 
 /// The graph where numbers that are 1 with probability p, else 0, are p times a dropout of ones: both less(u, p) as a
 /// float and floor(u + p), of u uniform from 0 to 1, as exporters write stochastic depth. Without a seed, for
@@ -19,6 +19,6 @@ bool has_dropouts(const graph::Graph& graph);
 graph::Graph with_dropouts_of_ones(const graph::Graph& graph, const graph::OpTable& ops);
 
 /// All of them draw from `seed` i64[] at number `run` i64[], which no node computes.
-void seed_dropouts(graph::Graph& graph, graph::ValueId seed, graph::ValueId run);
+void seed_numbers(graph::Graph& graph, graph::ValueId seed, graph::ValueId run);
 
 }  // namespace tw::train

@@ -1,4 +1,4 @@
-#include "train/dropout.h"
+#include "train/random_numbers.h"
 
 #include <algorithm>
 #include <optional>
@@ -56,7 +56,7 @@ std::optional<Bernoulli> bernoulli_of(const Editor& editor, const Node& node) {
 
 }  // namespace
 
-bool has_dropouts(const graph::Graph& graph) { return std::ranges::any_of(graph.nodes, graph::draws_numbers); }
+bool draws_numbers(const graph::Graph& graph) { return std::ranges::any_of(graph.nodes, graph::draws_numbers); }
 
 graph::Graph with_dropouts_of_ones(const graph::Graph& graph, const graph::OpTable& ops) {
   Editor editor(graph, ops);
@@ -77,7 +77,7 @@ graph::Graph with_dropouts_of_ones(const graph::Graph& graph, const graph::OpTab
   return editor.finish();
 }
 
-void seed_dropouts(graph::Graph& graph, graph::ValueId seed, graph::ValueId run) {
+void seed_numbers(graph::Graph& graph, graph::ValueId seed, graph::ValueId run) {
   for (Node& node : graph.nodes) {
     if (graph::draws_numbers(node)) node.inputs = {node.inputs.at(0), seed, run};
   }

@@ -12,7 +12,7 @@ bool is_guarded_load(const Expr& e) {
   return e.op() == Op::kLoad && !std::ranges::all_of(e->args, [](const Expr& x) { return x.op() == Op::kIntImm; });
 }
 
-bool holds_load(const Expr& e) {
+bool holds_guarded_load(const Expr& e) {
   bool found = false;
   visit(e, [&](const Expr& x) { found = found || is_guarded_load(x); });
   return found;
@@ -23,7 +23,7 @@ class SharingRewriter {
   using Rewrite = std::function<Expr(const Expr&, const Share&)>;
 
   SharingRewriter(const Share& share, const Rewrite& rewrite) : rewrite_(rewrite) {
-    if (share) share_ = [this, &share](const Expr& e) { return share(holds_load(e) ? guarded(e) : e); };
+    if (share) share_ = [this, &share](const Expr& e) { return share(holds_guarded_load(e) ? guarded(e) : e); };
   }
 
   Expr rewrite(const Expr& e) {
@@ -80,7 +80,7 @@ Expr MathBuilder::share(const Expr& e) const {
 
 // Not of values that stand behind a guard: the condition is asked before.
 bool MathBuilder::assumes(const Expr& condition) const {
-  if (!usual_ || holds_load(condition)) return false;
+  if (!usual_ || holds_guarded_load(condition)) return false;
   usual_(condition);
   return true;
 }

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "graph/ref_tensor.h"
+#include "transform/constants.h"
 #include "transform/editor.h"
 
 namespace tw::train {
@@ -18,11 +19,7 @@ using transform::Editor;
 std::optional<double> number_everywhere(const Editor& editor, ValueId id) {
   if (const Node* moved = editor.producer(id); moved != nullptr && (moved->op == "expand" || moved->op == "reshape"))
     return number_everywhere(editor, moved->inputs[0]);
-  const graph::Value& value = editor.value(id);
-  if (!value.is_constant() || !value.type.type.is_float() || value.type.elements() == 0) return std::nullopt;
-  const RefTensor elements = RefTensor::from_bytes(value.type, *value.constant);
-  const bool alike = std::ranges::adjacent_find(elements.floats, std::not_equal_to()) == elements.floats.end();
-  return alike ? std::optional(elements.floats.front()) : std::nullopt;
+  return transform::splat_of(editor.value(id));
 }
 
 // The node, if its numbers are uniform from 0 to 1.
@@ -64,14 +61,14 @@ graph::Graph with_dropouts_of_ones(const graph::Graph& graph, const graph::OpTab
     const std::optional<Bernoulli> drawn = bernoulli_of(editor, node);
     if (!drawn) return;
     const TensorType& type = editor.type(node.outputs[0]);
-    RefTensor ones = RefTensor::zeros(type), probability = RefTensor::zeros({type.type, {}});
+    RefTensor ones = RefTensor::zeros(type);
     std::ranges::fill(ones.floats, 1);
-    probability.floats = {drawn->probability};
     graph::Attrs attrs = drawn->noise.attrs;
     attrs.erase("span");
     attrs["ratio"] = 1 - drawn->probability;
     const ValueId kept = editor.emit(node, "dropout", {editor.add_constant(node.name + ".ones", ones)}, attrs);
-    const ValueId p = editor.add_constant(node.name + ".probability", probability);
+    const ValueId p = editor.add_constant(node.name + ".probability", {type.type, {}},
+                                          transform::scalar_bytes(type.type, drawn->probability));
     editor.replace(node.outputs[0], editor.emit(node, "mul", {kept, p}));
   });
   return editor.finish();

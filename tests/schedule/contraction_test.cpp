@@ -116,14 +116,19 @@ TEST(MatchContraction, ProductsUnderAConditionOfDataCountAsSummed) {
   EXPECT_EQ(count_products(*match), 2 * 5 * 7 * 3) << "the fourth is never summed";
 }
 
-TEST(MatchContraction, AxesThatDecideAreOfTheBatch) {
+// Of each sum as many terms as the number of its row (axis 0) or of its column says.
+te::Program triangle(size_t deciding) {
   te::Builder b;
   const te::Tensor x = b.placeholder("x", DataType::f32(), {5, 4});
   const te::Tensor w = b.placeholder("w", DataType::f32(), {4, 7});
   const te::Tensor y = b.reduce("y", {5, 7}, {4}, te::CombinerKind::kSum, [&](const auto& i, const auto& r) {
-    return select(r[0] < i[0], x({i[0], r[0]}) * w({r[0], i[1]}), float_imm(0));
+    return select(r[0] < i[deciding], x({i[0], r[0]}) * w({r[0], i[1]}), float_imm(0));
   });
-  const te::Program p = b.finish("triangle", {y});
+  return b.finish("triangle", {y});
+}
+
+TEST(MatchContraction, AxesThatDecideAreOfTheBatch) {
+  const te::Program p = triangle(0);
   const Result<Contraction> match = match_contraction(p.computes[0]);
   ASSERT_TRUE(match.ok()) << match.reason();
   EXPECT_TRUE(match->rows.empty());
@@ -132,13 +137,7 @@ TEST(MatchContraction, AxesThatDecideAreOfTheBatch) {
 }
 
 TEST(MatchContraction, AConditionOfColumnsIsDeclined) {
-  te::Builder b;
-  const te::Tensor x = b.placeholder("x", DataType::f32(), {5, 4});
-  const te::Tensor w = b.placeholder("w", DataType::f32(), {4, 7});
-  const te::Tensor y = b.reduce("y", {5, 7}, {4}, te::CombinerKind::kSum, [&](const auto& i, const auto& r) {
-    return select(r[0] < i[1], x({i[0], r[0]}) * w({r[0], i[1]}), float_imm(0));
-  });
-  const te::Program p = b.finish("triangle", {y});
+  const te::Program p = triangle(1);
   EXPECT_EQ(match_contraction(p.computes[0]).reason(), "which products y sums depends on its columns");
 }
 

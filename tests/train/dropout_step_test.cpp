@@ -8,7 +8,6 @@
 #include "artefact/session.h"
 #include "driver/code/generate.h"
 #include "driver/compile.h"
-#include "ops/list.h"
 #include "tests/harness/graph_evaluate.h"
 #include "tests/transform/graph_tools.h"
 #include "train/training_graph.h"
@@ -18,11 +17,6 @@ namespace {
 
 using artefact::Array;
 using graph::RefTensor;
-
-const graph::OpTable& table() {
-  static const graph::OpTable kOps = ops::all_ops();
-  return kOps;
-}
 
 // The second dropout reads what the first one did, in another order of dims.
 const char* const kModel = R"(graph dropped {
@@ -43,7 +37,7 @@ Training step_of(Method method) {
   frontend::ImportResult model;
   model.graph = testing::parse(kModel);
   model.weights = {"w", "u"};
-  return make_training(model, table(), {Loss::kMeanSquared, {.method = method}});
+  return make_training(model, testing::context().ops, {Loss::kMeanSquared, {.method = method}});
 }
 
 RefTensor floats(const Shape& shape, int64_t seed) {
@@ -116,7 +110,7 @@ TEST(DropoutStep, ComputesWhatTheReferenceDoes) {
       const std::vector<Array> got = run.step(inputs);
       inputs.insert(inputs.end(), states.begin(), states.end());
       const std::vector<RefTensor> values =
-          graph::evaluate(step.functions.front().graph, table(), inputs, graph::Rounding::kEachValue);
+          graph::evaluate(step.functions.front().graph, testing::context().ops, inputs, graph::Rounding::kEachValue);
       states.clear();
       for (size_t k = 0; k < got.size(); ++k) {
         const RefTensor want = values.at(step.functions.front().graph.outputs[k]),
@@ -140,7 +134,7 @@ double loss_of(const Training& training, const std::string& function, int64_t ru
   given["runs"] = {{DataType::i64(), {}}, {}, {run}};
   std::vector<RefTensor> inputs;
   for (const graph::ValueId id : g.inputs) inputs.push_back(given.at(g.value(id).name));
-  const std::vector<RefTensor> values = graph::evaluate(g, table(), inputs, graph::Rounding::kNone);
+  const std::vector<RefTensor> values = graph::evaluate(g, testing::context().ops, inputs, graph::Rounding::kNone);
   return values.at(g.find_value("loss")).floats.at(0);
 }
 
@@ -199,7 +193,7 @@ TEST(DropoutStep, ModelsWithAnInputCalledSeed) {
   frontend::ImportResult model;
   model.graph = testing::parse(text);
   model.weights = {"w", "u"};
-  EXPECT_THROW(make_training(model, table(), {Loss::kMeanSquared}), UserError);
+  EXPECT_THROW(make_training(model, testing::context().ops, {Loss::kMeanSquared}), UserError);
 }
 
 }  // namespace

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 
-#include "ops/list.h"
 #include "tests/harness/graph_evaluate.h"
 #include "tests/transform/graph_tools.h"
 #include "train/random_numbers.h"
@@ -13,11 +12,6 @@ namespace {
 
 using graph::Graph;
 using graph::RefTensor;
-
-const graph::OpTable& table() {
-  static const graph::OpTable kOps = ops::all_ops();
-  return kOps;
-}
 
 Graph with_noise(const std::string& nodes) {
   return testing::parse(R"(graph depth {
@@ -43,13 +37,15 @@ RefTensor xs() {
 }
 
 std::vector<double> output_of(const Graph& graph, std::vector<RefTensor> inputs) {
-  return graph::evaluate(graph, table(), std::move(inputs), graph::Rounding::kEachValue).at(graph.outputs[0]).floats;
+  return graph::evaluate(graph, testing::context().ops, std::move(inputs), graph::Rounding::kEachValue)
+      .at(graph.outputs[0])
+      .floats;
 }
 
 // Evaluation has no seed: what depth leaves is the branch itself, whatever the probability.
 TEST(DropoutsOfOnes, EvaluationKeepsAll) {
   for (const char* nodes : {kLess, kFloor}) {
-    const Graph after = with_dropouts_of_ones(with_noise(nodes), table());
+    const Graph after = with_dropouts_of_ones(with_noise(nodes), testing::context().ops);
     const auto dropout = std::ranges::find(after.nodes, "dropout", &graph::Node::op);
     ASSERT_NE(dropout, after.nodes.end()) << nodes;
     EXPECT_EQ(dropout->float_attr("ratio"), 0.25);
@@ -61,7 +57,7 @@ TEST(DropoutsOfOnes, EvaluationKeepsAll) {
 
 // A step keeps some rows, 1 / p as large, and no others.
 TEST(DropoutsOfOnes, StepsDropRows) {
-  Graph after = with_dropouts_of_ones(with_noise(kLess), table());
+  Graph after = with_dropouts_of_ones(with_noise(kLess), testing::context().ops);
   const graph::ValueId seed = after.add_input("seed", {DataType::i64(), {}});
   const graph::ValueId run = after.add_input("run", {DataType::i64(), {}});
   seed_numbers(after, seed, run);
@@ -82,7 +78,7 @@ TEST(DropoutsOfOnes, StepsDropRows) {
 // Another span, a mean that is no half, a threshold for each element: numbers as they are.
 TEST(DropoutsOfOnes, OtherNumbersStay) {
   const auto stays = [](Graph g) {
-    const Graph after = with_dropouts_of_ones(g, table());
+    const Graph after = with_dropouts_of_ones(g, testing::context().ops);
     return std::ranges::count(after.nodes, "noise_uniform", &graph::Node::op) == 1;
   };
   Graph wide = with_noise(kLess);

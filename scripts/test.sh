@@ -72,7 +72,7 @@ run_ctest() {
   passed=$((passed + p)) failed=$((failed + f)) not_run=$((not_run + n))
   say "ctest: $p passed, $f failed, $n not run"
   if [ "$f" != 0 ]; then
-    sed -n '/The following tests FAILED/,$p' "$logs/ctest.log"
+    python3 scripts/junit_counts.py "$build/ctest.xml" --failed
   fi
 }
 

@@ -187,8 +187,8 @@ class Reading(Case):
         self.assertNotIn("note", self.succeeds("bench", "dense.tw", "--duration", "0", "--threads", "1").stderr)
 
     def test_a_busy_machine_is_said(self):
-        """As many busy programs as CPUs, twice: nothing can be measured without being disturbed."""
-        self.write("wide.onnx", ob.dense(m=256, k=256, n=256))
+        """As many busy programs as CPUs, twice, and runs longer than a turn on a CPU: each is disturbed."""
+        self.write("wide.onnx", ob.dense(m=1024, k=1024, n=1024))
         self.succeeds("compile", "wide.onnx", "-o", "wide.tw")
         busy = [subprocess.Popen(["sh", "-c", "while :; do :; done"]) for _ in range(2 * os.cpu_count())]
         try:

@@ -1,4 +1,4 @@
-"""junit_counts.py: what counts as passed, failed and not run."""
+"""junit_counts.py: what counts as passed, failed and not run, and what failed tests printed."""
 import pathlib
 import sys
 import tempfile
@@ -10,7 +10,9 @@ import junit_counts  # noqa: E402
 
 CASES = """<testsuite tests="6">
 <testcase name="good" status="run"/>
-<testcase name="bad" status="fail"><failure message="x"/></testcase>
+<testcase name="bad" status="fail"><failure message="x"/><system-out>one
+two
+three</system-out></testcase>
 <testcase name="off" status="disabled"/>
 <testcase name="no-gpu" status="notrun"><skipped message="SKIP_REGULAR_EXPRESSION_MATCHED"/></testcase>
 <testcase name="no-gpu-2" status="notrun"><skipped message="SKIP_RETURN_CODE=77"/></testcase>
@@ -26,17 +28,21 @@ PYTEST_CASES = """<testsuites><testsuite name="pytest" tests="4">
 
 
 class JunitCounts(unittest.TestCase):
-    def counts(self, text):
+    def read(self, function, text):
         with tempfile.NamedTemporaryFile("w", suffix=".xml") as file:
             file.write(text)
             file.flush()
-            return junit_counts.counts(file.name)
+            return function(file.name)
 
     def test_ctest(self):
-        self.assertEqual(self.counts(CASES), (1, 2, 3))
+        self.assertEqual(self.read(junit_counts.counts, CASES), (1, 2, 3))
 
     def test_pytest(self):
-        self.assertEqual(self.counts(PYTEST_CASES), (1, 2, 1))
+        self.assertEqual(self.read(junit_counts.counts, PYTEST_CASES), (1, 2, 1))
+
+    def test_failed_tests_show_their_last_lines(self):
+        texts = self.read(lambda path: list(junit_counts.failures(path, lines=2)), CASES)
+        self.assertEqual(texts, ["bad FAILED:\ntwo\nthree", "missing FAILED:"])
 
 
 if __name__ == "__main__":

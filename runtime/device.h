@@ -24,9 +24,10 @@ class DeviceContext {
   /// Like run, but the entry runs once for each of `times_ns`, which receive how long those runs took: between tensors
   /// where the device has them.
   virtual void measure(int entry, const DLTensor* inputs, const DLTensor* outputs, std::span<uint64_t> times_ns) = 0;
-  /// Copies the whole of a buffer in the arena or the weights.
+  /// Copies the whole of a buffer in the arena or the weights; of one that moves the bytes at its offset.
   virtual void read_buffer(int entry, int buffer, void* destination) = 0;
-  /// Times of the last run's steps, in ns, in the order of the entry's steps; empty without Options::profile.
+  /// Times of the last run's steps, in ns, in the order of the entry's steps, each of all its turns together; empty
+  /// without Options::profile.
   virtual std::span<const uint64_t> step_times() const = 0;
   /// Largest number of CPU threads that a run uses.
   virtual int threads() const = 0;

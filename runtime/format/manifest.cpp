@@ -52,6 +52,15 @@ template <>
 constexpr auto kFields<Buffer> = std::tuple(Field{"place", &Buffer::place}, Field{"index", &Buffer::index},
                                             Field{"offset", &Buffer::offset}, Field{"bytes", &Buffer::bytes},
                                             Field{"name", &Buffer::name});
+constexpr auto kMovingFields =
+    std::tuple_cat(kFields<Buffer>, std::tuple(Field{"moves", &Buffer::moves}, Field{"initial", &Buffer::initial}));
+template <>
+constexpr auto kFields<Repeat> = std::tuple(Field{"first", &Repeat::first}, Field{"count", &Repeat::count},
+                                            Field{"turns", &Repeat::turns});
+template <>
+constexpr auto kFields<Move> = std::tuple(Field{"repeat", &Move::repeat}, Field{"bytes", &Move::bytes},
+                                          Field{"start", &Move::start}, Field{"step", &Move::step},
+                                          Field{"period", &Move::period});
 template <>
 constexpr auto kFields<CpuStep> = std::tuple(Field{"kernel", &CpuStep::kernel}, Field{"args", &CpuStep::args},
                                              Field{"tiles", &CpuStep::tiles}, Field{"after", &CpuStep::after},
@@ -85,7 +94,8 @@ constexpr auto kFields<Entry> = std::tuple(Field{"name", &Entry::name}, Field{"f
                                            Field{"target", &Entry::target}, Field{"inputs", &Entry::inputs},
                                            Field{"outputs", &Entry::outputs}, Field{"arena_bytes", &Entry::arena_bytes},
                                            Field{"scratch_bytes_per_thread", &Entry::scratch_bytes_per_thread},
-                                           Field{"flop", &Entry::flop}, Field{"buffers", &Entry::buffers});
+                                           Field{"flop", &Entry::flop}, Field{"buffers", &Entry::buffers},
+                                           Field{"repeats", &Entry::repeats});
 constexpr auto kCpuEntry = std::tuple_cat(kFields<Entry>, std::tuple(Field{"steps", &Entry::cpu_steps}));
 constexpr auto kCudaEntry =
     std::tuple_cat(kFields<Entry>, std::tuple(Field{"steps", &Entry::cuda_steps}, Field{"zeros", &Entry::zeros}));
@@ -133,6 +143,9 @@ Json write(const T& value) {
     return to_hex(value);
   } else if constexpr (std::is_same_v<T, CudaStep>) {
     return value.call.empty() ? write_object(value, kFields<T>) : write_object(value, kCallFields);
+  } else if constexpr (std::is_same_v<T, Buffer>) {
+    const bool moves = !value.moves.empty() || !value.initial.empty();
+    return moves ? write_object(value, kMovingFields) : write_object(value, kFields<T>);
   } else if constexpr (Described<T>) {
     return write_object(value, kFields<T>);
   } else if constexpr (List<T>) {
@@ -238,6 +251,8 @@ void read(const Json& value, const std::string& what, T& out) {
     std::copy(numbers.begin(), numbers.end(), out.begin());
   } else if constexpr (std::is_same_v<T, CudaStep>) {
     value.contains("call") ? read_object(value, what, out, kCallFields) : read_object(value, what, out, kFields<T>);
+  } else if constexpr (std::is_same_v<T, Buffer>) {
+    value.contains("moves") ? read_object(value, what, out, kMovingFields) : read_object(value, what, out, kFields<T>);
   } else if constexpr (Described<T>) {
     read_object(value, what, out, kFields<T>);
   } else {
@@ -302,6 +317,13 @@ std::vector<Function> functions_of(const Manifest& manifest) {
     ++functions.back().count;
   }
   return functions;
+}
+
+std::vector<int64_t> buffers_of(const CudaStep& step) {
+  std::vector<int64_t> buffers = step.operands;
+  for (const Relocation& relocation : step.relocations) buffers.push_back(relocation.buffer);
+  for (const TensorMap& map : step.tensor_maps) buffers.push_back(map.buffer);
+  return buffers;
 }
 
 int64_t Manifest::state_bytes() const {

@@ -13,7 +13,7 @@
 namespace tw::format {
 
 /// Version of the file format; a reader accepts exactly this one.
-inline constexpr uint32_t kFormatVersion = 12;
+inline constexpr uint32_t kFormatVersion = 13;
 /// Largest manifest, in bytes of JSON text.
 inline constexpr size_t kMaxManifestBytes = size_t{16} << 20;
 
@@ -50,12 +50,40 @@ struct TensorSpec {
 /// both.
 enum class Place : uint8_t { kArena, kWeights, kInput, kOutput, kError, kState, kNextState };
 
+/// Steps [first, first + count) of an entry, which run `turns` times, one turn after the other. Of two repeats one
+/// holds the other or they have no step in common; an outer one comes before those within it, else they are in the
+/// order of their steps.
+struct Repeat {
+  int64_t first = 0;
+  int64_t count = 1;
+  int64_t turns = 1;
+  friend bool operator==(const Repeat&, const Repeat&) = default;
+};
+
+/// In turn t of `repeat` a buffer lies bytes * ((start + step * t) % period) behind its offset. Forwards through T
+/// rows: start 0, step 1, period T; backwards: start T - 1, step T - 1, period T; the row that the turn before wrote,
+/// of R rows: start R - 1, step 1, period R.
+struct Move {
+  int64_t repeat = 0;  ///< of Entry::repeats
+  int64_t bytes = 0;
+  int64_t start = 0;  ///< less than `period`
+  int64_t step = 1;   ///< at most `period`
+  int64_t period = 1;
+  friend bool operator==(const Move&, const Move&) = default;
+};
+
 struct Buffer {
   Place place = Place::kArena;
   int64_t index = 0;   ///< of the input, output or state (Manifest::states) for these places, else 0
   int64_t offset = 0;  ///< from the start of the arena, of section "weights", of the tensor or of the state
   int64_t bytes = 0;
   std::string name;  ///< the value it holds, for people and for `verify`; may be empty
+  /// With repeats that hold all steps that take it, the outermost first; their displacements add up.
+  std::vector<Move> moves = {};
+  /// At most one, of Entry::buffers: where it lies instead in the first turn of the repeat of its last move, for a
+  /// value that is carried from turn to turn begins there. That buffer has as many bytes and no `initial` of its own,
+  /// and moves with outer repeats only.
+  std::vector<int64_t> initial = {};
   friend bool operator==(const Buffer&, const Buffer&) = default;
 };
 
@@ -152,7 +180,8 @@ struct Entry {
   std::vector<Buffer> buffers;
   std::vector<CpuStep> cpu_steps;
   std::vector<CudaStep> cuda_steps;
-  std::vector<Zeros> zeros;  ///< of CUDA steps
+  std::vector<Repeat> repeats;  ///< of CUDA steps only if each waits for the one before it
+  std::vector<Zeros> zeros;     ///< of CUDA steps; their buffers do not move
   friend bool operator==(const Entry&, const Entry&) = default;
 };
 
@@ -212,6 +241,10 @@ struct Function {
 };
 /// At least one, in the order of the entries.
 std::vector<Function> functions_of(const Manifest& manifest);
+
+/// What a step takes, of Entry::buffers; some of it perhaps twice.
+std::vector<int64_t> buffers_of(const CudaStep& step);
+inline const std::vector<int64_t>& buffers_of(const CpuStep& step) { return step.args; }
 
 /// The canonical JSON text: keys sorted, no white space; equal manifests give equal bytes.
 std::string to_json(const Manifest& manifest);

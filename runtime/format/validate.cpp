@@ -8,6 +8,8 @@
 
 #include "runtime/format/error.h"
 #include "runtime/format/problem.h"
+#include "runtime/format/turns.h"
+#include "runtime/format/validate_repeats.h"
 
 namespace tw::format {
 namespace {
@@ -88,6 +90,7 @@ void check_buffer(const Manifest& manifest, const Entry& entry, const Buffer& bu
       buffer.place != Place::kArena && buffer.place != Place::kWeights && buffer.place != Place::kError;
   require(is_indexed || buffer.index == 0, "entry '", entry.name, "' has a buffer with a needless index");
   require(is_range(buffer.offset, buffer.bytes, size), "entry '", entry.name, "' has a buffer outside of its place");
+  check_moves(entry, buffer, size - buffer.offset - buffer.bytes);
 }
 
 void check_step(const Manifest& manifest, const Entry& entry, const CpuStep& step) {
@@ -183,7 +186,7 @@ void check_zeros(const Entry& entry, const Zeros& zeros) {
           "' has zeros outside of the arena or of their buffer");
   const int64_t begin = buffer.offset + zeros.offset, end = begin + zeros.bytes;
   for (const Buffer& other : entry.buffers) {
-    const bool apart = other.place != Place::kArena || other.offset >= end || other.offset + other.bytes <= begin;
+    const bool apart = other.place != Place::kArena || other.offset >= end || other.offset + extent(other) <= begin;
     require(apart || &other == &buffer, "entry '", entry.name, "' has a buffer where its zeros lie");
   }
 }
@@ -232,11 +235,20 @@ class StateUses {
   void add(const CpuStep& step) { take(step.name, step.args); }
 
   void add(const CudaStep& step) {
-    std::vector<int64_t> buffers = step.operands;
-    for (const Relocation& relocation : step.relocations) buffers.push_back(relocation.buffer);
-    for (const TensorMap& map : step.tensor_maps) buffers.push_back(map.buffer);
-    const bool writes = take(step.name, buffers);
+    const bool writes = take(step.name, buffers_of(step));
     require(!writes || step.call.empty(), "step '", step.name, "' lets a library change a state");
+  }
+
+  /// Of all steps: in its second turn a repeat must not read what it has changed in the first.
+  void check_repeats() const {
+    for (const Repeat& repeat : entry_.repeats) {
+      const auto in_repeat = [&](size_t step) { return holds(repeat, static_cast<int64_t>(step)); };
+      for (const auto& [state, uses] : uses_) {
+        const bool apart = !uses.writer || !in_repeat(*uses.writer) || std::ranges::none_of(uses.readers, in_repeat);
+        require(apart, "entry '", entry_.name, "' has a repeat that reads and changes state '",
+                manifest_.states[static_cast<size_t>(state)].tensor.name, "'");
+      }
+    }
   }
 
  private:
@@ -248,10 +260,14 @@ class StateUses {
   /// Whether the step takes what the run leaves of a state that no step before it has taken so.
   bool take(const std::string& step, const std::vector<int64_t>& buffers) {
     std::set<int64_t> found, left;
-    for (const int64_t index : buffers) {
-      const Buffer& buffer = entry_.buffers[static_cast<size_t>(index)];
+    const auto add_state = [&](const Buffer& buffer) {
       if (buffer.place == Place::kState) found.insert(buffer.index);
       if (buffer.place == Place::kNextState) left.insert(buffer.index);
+    };
+    for (const int64_t index : buffers) {
+      const Buffer& buffer = entry_.buffers[static_cast<size_t>(index)];
+      add_state(buffer);
+      for (const int64_t initial : buffer.initial) add_state(entry_.buffers[static_cast<size_t>(initial)]);
     }
     for (const int64_t state : found) {
       require(!uses_[state].writer && !left.contains(state), "step '", step, "' reads state '",
@@ -286,17 +302,21 @@ void check_entry(const Manifest& manifest, const Entry& entry, int64_t weights_s
   const bool is_cpu = manifest.kind() == TargetKind::kCpu;
   for (const Buffer& buffer : entry.buffers) {
     check_buffer(manifest, entry, buffer, weights_size);
-    require(is_cpu || buffer.offset % kAccessBytes == 0, "entry '", entry.name, "' has a buffer between accesses");
+    const auto at_access = [](const Move& move) { return move.bytes % kAccessBytes == 0; };
+    require(is_cpu || (buffer.offset % kAccessBytes == 0 && std::ranges::all_of(buffer.moves, at_access)), "entry '",
+            entry.name, "' has a buffer between accesses");
   }
   require(is_cpu ? entry.cuda_steps.empty() : entry.cpu_steps.empty(), "entry '", entry.name,
           "' has steps of another target");
   for (const CpuStep& step : entry.cpu_steps) check_step(manifest, entry, step);
   for (const CudaStep& step : entry.cuda_steps) check_step(manifest, entry, step);
   for (const Zeros& zeros : entry.zeros) check_zeros(entry, zeros);
+  check_repeats(entry);
   check_order(entry);
   StateUses uses(manifest, entry);
   for (const CpuStep& step : entry.cpu_steps) uses.add(step);
   for (const CudaStep& step : entry.cuda_steps) uses.add(step);
+  uses.check_repeats();
 }
 
 /// Nothing, or dims in another order than their own: one spelling for each.

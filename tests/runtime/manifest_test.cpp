@@ -63,9 +63,17 @@ void expect_damaged(const std::function<void()>& body, const std::string& what) 
 }
 
 TEST(Manifest, RoundTrip) {
-  for (const Manifest& manifest : {test::sum_model({1, 13}).manifest, cuda_manifest()}) {
+  for (const Manifest& manifest :
+       {test::sum_model({1, 13}).manifest, cuda_manifest(), test::scan_model(2, 3, 4).manifest}) {
     EXPECT_EQ(format::manifest_from_json(format::to_json(manifest)), manifest);
   }
+}
+
+TEST(Manifest, BuffersThatStayDoNotSayHowTheyMove) {
+  const json written = json::parse(format::to_json(test::scan_model(2, 3, 4).manifest));
+  EXPECT_EQ(written["entries"][0]["repeats"][3], json({{"count", 2}, {"first", 1}, {"turns", 3}}));
+  EXPECT_EQ(written["entries"][0]["buffers"][1]["initial"], json({3}));
+  EXPECT_FALSE(json::parse(format::to_json(cuda_manifest()))["entries"][0]["buffers"][0].contains("moves"));
 }
 
 TEST(Manifest, NamesThatAreNotUtf8AreReplaced) {
@@ -85,8 +93,8 @@ void each_path(const json& value, const json::json_pointer& at,
   }
 }
 
-TEST(Manifest, EveryWrongTypeAndEveryMissingOrUnknownKeyIsRefused) {
-  const json good = json::parse(format::to_json(cuda_manifest()));
+void expect_strict(const Manifest& manifest) {
+  const json good = json::parse(format::to_json(manifest));
   int changes = 0;
   each_path(good, json::json_pointer(), [&](const json::json_pointer& at) {
     for (const json& wrong :
@@ -109,6 +117,11 @@ TEST(Manifest, EveryWrongTypeAndEveryMissingOrUnknownKeyIsRefused) {
     }
   });
   EXPECT_GT(changes, 200);
+}
+
+TEST(Manifest, EveryWrongTypeAndEveryMissingOrUnknownKeyIsRefused) {
+  expect_strict(cuda_manifest());
+  expect_strict(test::scan_model(2, 3, 4).manifest);
 }
 
 TEST(Manifest, OtherSpellingsAreRefused) {

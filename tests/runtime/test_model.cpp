@@ -170,6 +170,31 @@ TestArtefact total_functions(int64_t n) {
   return artefact;
 }
 
+TestArtefact scan_model(int64_t batch, int64_t turns, int64_t n) {
+  TestArtefact artefact = empty_model();
+  format::Entry entry;
+  entry.name = "only";
+  entry.inputs = {{"x", DataType::kF32, {batch, turns, n}}, {"h", DataType::kF32, {batch, n}}};
+  entry.outputs = {{"y", DataType::kF32, {batch, turns, n}}, {"z", DataType::kF32, {batch, turns, n}}};
+  const int64_t row = 4 * n, last = turns - 1;
+  entry.arena_bytes = 64 + 2 * row;
+  entry.repeats = {{0, 1, batch}, {0, 1, turns}, {1, 2, batch}, {1, 2, turns}};
+  const format::Move forth = {0, row * turns, 0, 1, batch}, back = {2, row * turns, 0, 1, batch};
+  entry.buffers = {{Place::kInput, 0, 0, row, "x", {forth, {1, row, 0, 1, turns}}},
+                   {Place::kOutput, 0, 0, row, "y before", {forth, {1, row, last, 1, turns}}, {3}},
+                   {Place::kOutput, 0, 0, row, "y", {forth, {1, row, 0, 1, turns}}},
+                   {Place::kInput, 1, 0, row, "h", {{0, row, 0, 1, batch}}},
+                   {Place::kInput, 0, 0, row, "x", {back, {3, row, last, last, turns}}},
+                   {Place::kArena, 0, 64, row, "s before", {{3, row, 1, 1, 2}}, {8}},
+                   {Place::kArena, 0, 64, row, "s", {{3, row, 0, 1, 2}}},
+                   {Place::kOutput, 1, 0, row, "z", {back, {3, row, last, last, turns}}},
+                   {Place::kInput, 1, 0, row, "h", {{2, row, 0, 1, batch}}}};
+  entry.cpu_steps = {
+      {0, {0, 1, 2}, n, false, "forth"}, {0, {4, 5, 6}, n, true, "back"}, {0, {6, 4, 7}, n, true, "out"}};
+  artefact.manifest.entries.push_back(entry);
+  return artefact;
+}
+
 TestArtefact gather_model(int64_t n, int64_t m) {
   TestArtefact artefact = empty_model();
   append_bytes(artefact.weights, n);

@@ -38,6 +38,11 @@ TestArtefact total_model(int64_t n);
 /// The same as function "step", and beside it "look" without inputs: seen = total + total, which changes nothing.
 TestArtefact total_functions(int64_t n);
 
+/// For each of `batch` rows of x (f32[batch, turns, n]): y[t] = y[t - 1] + x[t], where y[-1] is h (f32[batch, n]), and
+/// z[t] = s[t] + x[t], where s[t] = s[t + 1] + x[t] and s[turns] is h. Steps "forth", in two repeats of it alone, and
+/// "back" and "out", in two others; s has two rows in the arena. Tiles n.
+TestArtefact scan_model(int64_t batch, int64_t turns, int64_t n);
+
 /// y[m] = data[n] at index[m]; steps "pick".
 TestArtefact gather_model(int64_t n, int64_t m);
 

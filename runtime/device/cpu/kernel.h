@@ -7,8 +7,8 @@ namespace tw::runtime {
 extern "C" {
 /// Computes tiles [tile_begin, tile_end) of a step, in the C calling convention of the target.
 ///  - buffers[i] is the address of the step's i-th argument. Arena, weights and scratch start at a multiple of 4096
-///    bytes, so a buffer's alignment there follows from its offset; inputs and outputs are aligned to their element
-///    only.
+///    bytes, so a buffer's alignment there follows from its offset and its moves (Move::bytes): the compiler sees to it
+///    that it has what the kernel needs. Inputs and outputs are aligned to their element only.
 ///  - scratch: memory of this thread alone, `scratch_bytes_per_thread` bytes with any content; null when that is 0.
 ///  - The floating-point environment is the default one: round to nearest, no traps; subnormal results are kept or
 ///    flushed to zero as the manifest says, subnormal operands are kept.

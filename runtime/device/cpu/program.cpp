@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <chrono>
 
+#include "runtime/format/turns.h"
+
 namespace tw::runtime {
 namespace {
 
@@ -16,7 +18,8 @@ uint64_t now_ns() {
 
 size_t count_args(const format::Entry& entry) {
   size_t count = 0;
-  for (const format::CpuStep& step : entry.cpu_steps) count += step.args.size();
+  format::for_each_step(entry, entry.cpu_steps.size(),
+                        [&](size_t step, auto, bool) { count += entry.cpu_steps[step].args.size(); });
   return count;
 }
 
@@ -28,24 +31,32 @@ CpuProgram::CpuProgram(const format::Manifest& manifest, const format::Entry& en
       entry_(entry),
       memory_(memory),
       subnormals_(manifest.flushes_subnormals ? Subnormals::kFlushed : Subnormals::kKept) {
+  const size_t steps = entry.cpu_steps.size();
   args_.reserve(count_args(entry));  // steps keep pointers into it
-  steps_.reserve(entry.cpu_steps.size());
-  for (const format::CpuStep& step : entry.cpu_steps) {
-    const size_t first = args_.size();
-    bool may_fail = false;
-    for (const int64_t arg : step.args) {
-      const Buffer& buffer = entry.buffers[static_cast<size_t>(arg)];
-      if (buffer.place == Place::kInput || buffer.place == Place::kOutput) bindings_.push_back({args_.size(), &buffer});
-      may_fail |= buffer.place == Place::kError;
-      args_.push_back(const_cast<void*>(address(buffer)));
-    }
-    const KernelFn kernel = code.kernel(manifest.kernels[static_cast<size_t>(step.kernel)].offset);
-    if (loops_.empty() || step.after || profile == Profile::kOn) loops_.push_back({steps_.size(), steps_.size(), 0});
-    steps_.push_back({kernel, args_.data() + first, step.tiles, may_fail});
-    loops_.back().end_step = steps_.size();
-    loops_.back().tiles += step.tiles;
+  steps_.reserve(format::steps_run(entry, steps));
+  format::for_each_step(entry, steps, [&](size_t number, std::span<const int64_t> turns, bool first_of_turn) {
+    const bool waits = first_of_turn || entry.cpu_steps[number].after || profile == Profile::kOn;
+    add_step(number, turns, code, waits ? Wait::kForAll : Wait::kNone);
+  });
+  if (profile == Profile::kOn) times_.resize(steps);
+}
+
+void CpuProgram::add_step(size_t number, std::span<const int64_t> turns, const CodeMap& code, Wait wait) {
+  const format::CpuStep& step = entry_.cpu_steps[number];
+  const size_t first = args_.size();
+  bool may_fail = false;
+  for (const int64_t arg : step.args) {
+    const Buffer buffer = format::located(entry_, arg, turns);
+    if (buffer.place == Place::kInput || buffer.place == Place::kOutput)
+      bindings_.push_back({args_.size(), buffer.place, buffer.index, buffer.offset});
+    may_fail |= buffer.place == Place::kError;
+    args_.push_back(const_cast<void*>(address(buffer)));
   }
-  if (profile == Profile::kOn) times_.resize(steps_.size());
+  const KernelFn kernel = code.kernel(manifest_.kernels[static_cast<size_t>(step.kernel)].offset);
+  if (loops_.empty() || wait == Wait::kForAll) loops_.push_back({steps_.size(), steps_.size(), 0});
+  steps_.push_back({kernel, args_.data() + first, step.tiles, static_cast<int>(number), may_fail});
+  loops_.back().end_step = steps_.size();
+  loops_.back().tiles += step.tiles;
 }
 
 const void* CpuProgram::address(const Buffer& buffer) const {
@@ -59,9 +70,8 @@ const void* CpuProgram::address(const Buffer& buffer) const {
 
 void CpuProgram::bind(const DLTensor* inputs, const DLTensor* outputs) {
   for (const Binding& binding : bindings_) {
-    const DLTensor* tensors = binding.buffer->place == Place::kInput ? inputs : outputs;
-    const DLTensor& tensor = tensors[binding.buffer->index];
-    args_[binding.slot] = static_cast<uint8_t*>(tensor.data) + tensor.byte_offset + binding.buffer->offset;
+    const DLTensor& tensor = (binding.place == Place::kInput ? inputs : outputs)[binding.index];
+    args_[binding.slot] = static_cast<uint8_t*>(tensor.data) + tensor.byte_offset + binding.offset;
   }
   failed_step_ = -1;
   if (!times_.empty()) loop_start_ = now_ns();
@@ -84,14 +94,15 @@ void CpuProgram::finished(int loop) {
   if (failed_step_ < 0 && __atomic_load_n(memory_.error, __ATOMIC_RELAXED) != 0) blame(loops_[index]);
   if (times_.empty()) return;
   const uint64_t now = now_ns();
-  times_[index] = now - loop_start_;
+  if (loop == 0) std::ranges::fill(times_, 0);
+  times_[static_cast<size_t>(steps_[loops_[index].first_step].number)] += now - loop_start_;
   loop_start_ = now;
 }
 
 /// Steps of one loop share the error word at the same time: the first that can have stored it is to blame.
 void CpuProgram::blame(const Loop& loop) {
   for (size_t i = loop.first_step; i < loop.end_step && failed_step_ < 0; ++i) {
-    if (steps_[i].may_fail) failed_step_ = static_cast<int>(i);
+    if (steps_[i].may_fail) failed_step_ = steps_[i].number;
   }
 }
 

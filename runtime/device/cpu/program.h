@@ -22,6 +22,7 @@ struct CpuMemory {
   uint8_t* state = nullptr;
 };
 
+/// Steps in repeats are there once for each turn, their arguments where the buffers lie in that turn.
 class CpuProgram final : public Loops {
  public:
   enum class Profile : uint8_t { kOff, kOn };
@@ -36,9 +37,9 @@ class CpuProgram final : public Loops {
   int64_t tiles(int loop) const override { return loops_[static_cast<size_t>(loop)].tiles; }
   void run(int loop, int64_t begin, int64_t end, int thread) override;
   void finished(int loop) override;
-  /// The first step that stored a nonzero error word in the last run, -1 when none did.
+  /// The first of the entry's steps that stored a nonzero error word in the last run, -1 when none did.
   int failed_step() const { return failed_step_; }
-  /// Time of each step of the last run, in ns; empty without a profile.
+  /// Time of each of the entry's steps in the last run, of all its turns together, in ns; empty without a profile.
   std::span<const uint64_t> step_times() const { return times_; }
 
   const format::Entry& entry() const { return entry_; }
@@ -50,6 +51,7 @@ class CpuProgram final : public Loops {
     KernelFn kernel;
     void* const* args;
     int64_t tiles;
+    int number;  // of Entry::cpu_steps
     bool may_fail;
   };
   /// Steps [first_step, end_step) one after the other as one range of tiles.
@@ -60,9 +62,12 @@ class CpuProgram final : public Loops {
   };
   struct Binding {
     size_t slot;
-    const format::Buffer* buffer;
+    format::Place place;
+    int64_t index, offset;
   };
+  enum class Wait : uint8_t { kNone, kForAll };  // for the steps before
 
+  void add_step(size_t number, std::span<const int64_t> turns, const CodeMap& code, Wait wait);
   void blame(const Loop& loop);
 
   const format::Manifest& manifest_;

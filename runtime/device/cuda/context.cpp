@@ -7,6 +7,7 @@
 #include "runtime/device/cuda/state.h"
 #include "runtime/device/cuda/tensor_map.h"
 #include "runtime/format/error.h"
+#include "runtime/format/turns.h"
 
 namespace tw::runtime::cuda {
 namespace {
@@ -110,8 +111,9 @@ void CudaContext::prepare_calls() {
   workspace_ = DeviceMemory(loaded_.gpu, calls_.workspace_bytes(), "the libraries");
 }
 
-Launch CudaContext::make_launch(const format::Entry& entry, const format::CudaStep& step) {
-  Launch launch{&step};
+Launch CudaContext::make_launch(const format::Entry& entry, const format::CudaStep& step,
+                                std::span<const int64_t> turns) {
+  Launch launch{&step, step.after};
   if (step.call.empty()) {
     launch.function = loaded_.functions[static_cast<size_t>(step.kernel)];
     launch.params = step.params;
@@ -119,62 +121,64 @@ Launch CudaContext::make_launch(const format::Entry& entry, const format::CudaSt
     launch.call = &calls_.at(step.call);
     launch.workspace = workspace_.address();
   }
-  relocate(entry, launch);
+  relocate(entry, turns, launch);
   return launch;
 }
 
 /// For tensors at the staging addresses: those of callers with host tensors.
 CudaContext::PreparedEntry CudaContext::prepare_entry(const format::Entry& entry) {
   PreparedEntry prepared;
-  for (const format::CudaStep& step : entry.cuda_steps) {
-    Launch launch = make_launch(entry, step);
+  size_t seen = 0;  // steps, which come in their order where they come first
+  format::for_each_step(entry, entry.cuda_steps.size(), [&](size_t number, std::span<const int64_t> turns, bool) {
+    const format::CudaStep& step = entry.cuda_steps[number];
+    const bool is_first = number == seen;
+    seen += is_first ? 1 : 0;
+    Launch launch = make_launch(entry, step, turns);
+    if (!entry.repeats.empty() && !prepared.launches.empty()) launch.after = {std::ssize(prepared.launches) - 1};
     // A library loads its kernels when they are first launched, which cannot be captured into a graph.
-    if (launch.call != nullptr) launch_alone(driver_, launch, stream_.handle());
+    if (launch.call != nullptr && is_first) launch_alone(driver_, launch, stream_.handle());
     bool touches_tensors = false, checks = false;
-    for (const format::Relocation& relocation : step.relocations) {
-      const Buffer& buffer = entry.buffers[static_cast<size_t>(relocation.buffer)];
+    for (const int64_t index : format::buffers_of(step)) {
+      const Buffer buffer = format::located(entry, index, turns);
       checks |= buffer.place == Place::kError;
       touches_tensors |= is_tensor(buffer);
     }
-    for (const format::TensorMap& map : step.tensor_maps)
-      touches_tensors |= is_tensor(entry.buffers[static_cast<size_t>(map.buffer)]);
-    for (const int64_t operand : step.operands)
-      touches_tensors |= is_tensor(entry.buffers[static_cast<size_t>(operand)]);
-    if (checks) prepared.checks += format::join(prepared.checks.empty() ? "" : ", ", "'", step.name, "'");
-    if (touches_tensors) prepared.touching_tensors.push_back(prepared.launches.size());
+    if (checks && is_first) prepared.checks += format::join(prepared.checks.empty() ? "" : ", ", "'", step.name, "'");
+    if (touches_tensors) {
+      prepared.touching_tensors.push_back(prepared.launches.size());
+      launch.turns.assign(turns.begin(), turns.end());
+    }
     prepared.launches.push_back(std::move(launch));
-  }
-  for (const format::Zeros& zeros : entry.zeros) {
-    const Clearing clearing = make_clearing(entry, zeros);
-    if (clearing.bytes > 0 && clearing.before < prepared.launches.size()) prepared.clearings.push_back(clearing);
-  }
+  });
+  add_clearings(entry, prepared);
   if (!profile_) prepared.graph = std::make_unique<LaunchGraph>(loaded_.gpu, prepared.launches, prepared.clearings);
   return prepared;
 }
 
-Clearing CudaContext::make_clearing(const format::Entry& entry, const format::Zeros& zeros) const {
-  const auto uses = [&](const format::CudaStep& step) {
-    return std::ranges::find(step.relocations, zeros.buffer, &format::Relocation::buffer) != step.relocations.end();
-  };
-  const DevicePtr buffer = address(entry.buffers[static_cast<size_t>(zeros.buffer)]);
-  const auto first = std::ranges::find_if(entry.cuda_steps, uses) - entry.cuda_steps.begin();
-  return {buffer + static_cast<DevicePtr>(zeros.offset), static_cast<size_t>(zeros.bytes), static_cast<size_t>(first)};
+void CudaContext::add_clearings(const format::Entry& entry, PreparedEntry& prepared) const {
+  for (const format::Zeros& zeros : entry.zeros) {
+    const auto uses = [&](const Launch& launch) {
+      const std::vector<format::Relocation>& all = launch.step->relocations;
+      return std::ranges::find(all, zeros.buffer, &format::Relocation::buffer) != all.end();
+    };
+    const auto first = std::ranges::find_if(prepared.launches, uses);
+    if (zeros.bytes == 0 || first == prepared.launches.end()) continue;
+    const DevicePtr buffer = address(entry.buffers[static_cast<size_t>(zeros.buffer)]);
+    prepared.clearings.push_back({buffer + static_cast<DevicePtr>(zeros.offset), static_cast<size_t>(zeros.bytes),
+                                  static_cast<size_t>(first - prepared.launches.begin())});
+  }
 }
 
 /// Whether a parameter changed.
-bool CudaContext::relocate(const format::Entry& entry, Launch& launch) {
+bool CudaContext::relocate(const format::Entry& entry, std::span<const int64_t> turns, Launch& launch) {
+  const auto address_of = [&](int64_t buffer) { return address(format::located(entry, buffer, turns)); };
   bool changed = false;
-  for (const format::Relocation& relocation : launch.step->relocations) {
-    const Buffer& buffer = entry.buffers[static_cast<size_t>(relocation.buffer)];
-    changed |= patch(launch.params, relocation, address(buffer));
-  }
-  for (const format::TensorMap& map : launch.step->tensor_maps) {
-    const DevicePtr tensor = address(entry.buffers[static_cast<size_t>(map.buffer)]);
-    changed |= encode_map(driver_, map, tensor, launch.params);
-  }
+  for (const format::Relocation& relocation : launch.step->relocations)
+    changed |= patch(launch.params, relocation, address_of(relocation.buffer));
+  for (const format::TensorMap& map : launch.step->tensor_maps)
+    changed |= encode_map(driver_, map, address_of(map.buffer), launch.params);
   std::vector<DevicePtr> operands;
-  for (const int64_t operand : launch.step->operands)
-    operands.push_back(address(entry.buffers[static_cast<size_t>(operand)]));
+  for (const int64_t operand : launch.step->operands) operands.push_back(address_of(operand));
   changed |= operands != launch.operands;
   launch.operands = std::move(operands);
   return changed;
@@ -291,17 +295,14 @@ void CudaContext::measure(int index, const DLTensor* inputs, const DLTensor* out
   synchronize("run the model on the GPU");
   is_pending_ = false;
   run_events_.read(times_ns);
-  if (profile_) {
-    step_times_.resize(prepared.launches.size());
-    step_events_.read(step_times_);
-  }
+  if (profile_) read_step_times(entry, prepared);
   if (error != 0) format::fail(format::ErrorCode::kInputValue, value_error_message("step " + prepared.checks, error));
 }
 
 void CudaContext::bind_tensors(const format::Entry& entry, PreparedEntry& prepared) {
   for (const size_t index : prepared.touching_tensors) {
     Launch& launch = prepared.launches[index];
-    if (relocate(entry, launch)) launch.in_graph = false;
+    if (relocate(entry, launch.turns, launch)) launch.in_graph = false;
     if (launch.in_graph || prepared.graph == nullptr) continue;
     prepared.graph->update(index, launch);
     launch.in_graph = true;  // not before: an update that failed is tried again
@@ -326,6 +327,14 @@ void CudaContext::submit_timed(PreparedEntry& prepared, size_t times) {
     submit(prepared);
     run_events_.record(i, used_);
   }
+}
+
+void CudaContext::read_step_times(const format::Entry& entry, const PreparedEntry& prepared) {
+  launch_times_.resize(prepared.launches.size());
+  step_events_.read(launch_times_);
+  step_times_.assign(entry.cuda_steps.size(), 0);
+  for (size_t i = 0; i < launch_times_.size(); ++i)
+    step_times_[static_cast<size_t>(prepared.launches[i].step - entry.cuda_steps.data())] += launch_times_[i];
 }
 
 void CudaContext::fetch_outputs(const format::Entry& entry, const DLTensor* outputs) {

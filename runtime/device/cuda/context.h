@@ -38,7 +38,7 @@ class CudaContext : public DeviceContext {
 
  private:
   struct PreparedEntry {
-    std::vector<Launch> launches;          // of the steps, relocated
+    std::vector<Launch> launches;          // of the steps in all their turns, relocated
     std::vector<size_t> touching_tensors;  // the launches that take addresses of inputs or outputs
     std::vector<Clearing> clearings;       // of Entry::zeros
     std::unique_ptr<LaunchGraph> graph;    // none when profiling
@@ -47,18 +47,19 @@ class CudaContext : public DeviceContext {
 
   void allocate();
   void prepare_calls();
-  Launch make_launch(const format::Entry& entry, const format::CudaStep& step);
+  Launch make_launch(const format::Entry& entry, const format::CudaStep& step, std::span<const int64_t> turns);
   PreparedEntry prepare_entry(const format::Entry& entry);
-  Clearing make_clearing(const format::Entry& entry, const format::Zeros& zeros) const;
+  void add_clearings(const format::Entry& entry, PreparedEntry& prepared) const;
   bool has_to_wait(const format::Entry& entry, const PreparedEntry& prepared, const DLTensor* inputs,
                    const DLTensor* outputs) const;
   void use_stream(StreamHandle stream);
   void place_inputs(const format::Entry& entry, const DLTensor* inputs);
   void place_outputs(const format::Entry& entry, const DLTensor* outputs);
   void bind_tensors(const format::Entry& entry, PreparedEntry& prepared);
-  bool relocate(const format::Entry& entry, Launch& launch);
+  bool relocate(const format::Entry& entry, std::span<const int64_t> turns, Launch& launch);
   void submit(PreparedEntry& prepared);
   void submit_timed(PreparedEntry& prepared, size_t times);
+  void read_step_times(const format::Entry& entry, const PreparedEntry& prepared);
   void fetch_outputs(const format::Entry& entry, const DLTensor* outputs);
   DevicePtr address(const format::Buffer& buffer) const;
   void synchronize(const char* doing);
@@ -78,9 +79,9 @@ class CudaContext : public DeviceContext {
   std::vector<DeviceMemory> input_staging_, output_staging_;  // for host tensors, as large as any entry needs
   std::vector<DevicePtr> inputs_, outputs_;                   // of the current run
   std::vector<PreparedEntry> entries_;                        // one for each entry
-  Events step_events_;                                        // before each step and after the last, when profiling
+  Events step_events_;                                        // before each launch and after the last, when profiling
   Events run_events_;                                         // before each timed run and after the last
-  std::vector<uint64_t> step_times_;
+  std::vector<uint64_t> launch_times_, step_times_;
 };
 
 }  // namespace tw::runtime::cuda

@@ -68,10 +68,9 @@ void LaunchGraph::add_nodes(std::span<Launch> launches) {
                launch.call != nullptr ? with_captured(launch, add_child)
                                       : gpu_.driver.graph_add_kernel(&node, graph_.get(), nullptr, 0, &params.raw()),
                launch);
-    for (const int64_t before : launch.step->after) {
+    for (const int64_t before : launch.after) {
       const auto from = static_cast<size_t>(before);
-      const bool overlaps =
-          launch.step->overlaps && before == launch.step->after.back() && launches[from].call == nullptr;
+      const bool overlaps = launch.step->overlaps && before == launch.after.back() && launches[from].call == nullptr;
       const EdgeData edge = overlaps ? kOverlapping : EdgeData{};
       check_step(gpu_.driver, gpu_.driver.graph_add_edges(graph_.get(), &nodes_[from], &node, &edge, 1), launch);
     }

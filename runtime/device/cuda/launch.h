@@ -10,9 +10,11 @@
 
 namespace tw::runtime::cuda {
 
-/// A step with its parameter block for one context.
+/// A step with its parameter block for one context; one in a repeat has a launch for each turn.
 struct Launch {
   const format::CudaStep* step = nullptr;
+  std::vector<int64_t> after = {};  // launches that end before it, as CudaStep::after
+  std::vector<int64_t> turns = {};  // of Entry::repeats; only of a launch that takes addresses of inputs or outputs
   FunctionHandle function = nullptr;
   std::vector<uint8_t> params = {};
   const Call* call = nullptr;  // instead of a function, with its operands and memory
@@ -34,7 +36,7 @@ void launch_alone(const Driver& driver, Launch& launch, StreamHandle stream);
 /// Launches as one executable CUDA graph: made once, submitted for each run by one call of the driver.
 class LaunchGraph {
  public:
-  /// Node i is launches[i] and waits for the nodes that its step names; others run beside it. The GPU is current.
+  /// Node i is launches[i] and waits for those of its `after`; others run beside it. The GPU is current.
   LaunchGraph(const Gpu& gpu, std::span<Launch> launches, std::span<const Clearing> clearings);
 
   /// Gives node `index` the parameters of `launch`, for submissions from now on.

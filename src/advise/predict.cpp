@@ -45,13 +45,13 @@ Cost Predictor::cost(const Graph& given) {
   const size_t nodes = groups.graph.nodes.size();
   const auto name = [&](size_t i) -> const std::string& { return groups.graph.nodes[i].name; };
   for (size_t i = 0; i < nodes; ++i) {
-    if (!groups.is_view(i)) planner_.add(name(i), groups.te[groups.first[i]], groups.text(i));
+    if (groups.has_code(i)) planner_.add(name(i), groups.te[groups.first[i]], groups.text(i));
   }
   driver::Cubins cubins;
   planner_.decide({target_.info, {}, {options_.threads, cubins}, {}, {}});
   for (size_t i = 0; i < nodes; ++i) {
     if (groups.is_view(i)) continue;
-    const double us = planner_.plan_of(name(i), groups.text(i)).predicted_us;
+    const double us = groups.is_loop(i) ? 0 : planner_.plan_of(name(i), groups.text(i)).predicted_us;
     cost.us += us;
     ++cost.groups;
     cost.unpredicted += us == 0;

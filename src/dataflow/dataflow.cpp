@@ -5,6 +5,7 @@
 #include <set>
 
 #include "dataflow/work.h"
+#include "graph/repeat.h"
 
 namespace tw::dataflow {
 namespace {
@@ -50,7 +51,33 @@ double flop_of(const Graph& graph, const Node& node, const graph::OpTable& ops) 
   return flop;
 }
 
+Operator operator_of(const Graph& graph, const Node& node, const graph::OpTable& ops);
+
+// Of all turns: what they compute, of the class of what computes most. A loop reads and writes its tensors once.
+Operator operator_of_loop(const Graph& graph, const Node& node, const Node& loop, const graph::OpTable& ops) {
+  Operator out{node.name, node.op};
+  double most = -1;
+  for (const Node& inner : loop.body->nodes) {
+    const Operator part = operator_of(*loop.body, inner, ops);
+    out.flop += part.flop * static_cast<double>(graph::repeat_of(loop).turns);
+    if (part.flop <= most) continue;
+    most = part.flop;
+    out.operator_class = part.operator_class;
+    out.space = part.space;
+  }
+  const std::set<ValueId> read(node.inputs.begin(), node.inputs.end());
+  for (const ValueId id : read) out.words_read += graph.value(id).type.elements();
+  for (const graph::Value& value : loop.body->values) {
+    const int64_t elements = value.type.elements();
+    if (value.is_constant() && elements > 1) out.words_read += elements;
+  }
+  for (const ValueId id : node.outputs) out.words_written += graph.value(id).type.elements();
+  return out;
+}
+
 Operator operator_of(const Graph& graph, const Node& node, const graph::OpTable& ops) {
+  const Node* loop = node.op == graph::kRepeat ? &node : graph::loop_of(node);
+  if (loop != nullptr) return operator_of_loop(graph, node, *loop, ops);
   const Graph body = node.is_group() ? *node.body : graph_of(graph, node);
   const graph::GroupProgram te = graph::to_te(body, ops);
   Operator out{node.name, node.op, space_of(te.program)};

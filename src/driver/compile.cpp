@@ -1,6 +1,7 @@
 #include "driver/compile.h"
 
 #include <algorithm>
+#include <map>
 #include <optional>
 #include <ranges>
 
@@ -12,6 +13,7 @@
 #include "driver/state_length.h"
 #include "driver/states.h"
 #include "frontend/onnx/metadata.h"
+#include "graph/repeat.h"
 #include "ops/list.h"
 #include "support/error.h"
 #include "support/hash.h"
@@ -179,8 +181,26 @@ class Compiler {
     Source& source = out_.source;
     source.options = options_;
     for (const LevelCode& level : levels_) {
-      for (const EntryCode& entry : level.entries)
-        source.entries.push_back(source_entry(entry.ungrouped, entry.graph, made.layouts[source.entries.size()]));
+      for (const EntryCode& entry : level.entries) {
+        SourceEntry& described = source.entries.emplace_back();
+        described.layouts = made.layouts[source.entries.size() - 1];
+        std::map<std::string, std::string> outlines;
+        add_source(entry, "", described, outlines);
+        described.outline = joined(outlines);
+      }
+    }
+  }
+
+  // Names in bodies of loops begin with `prefix`.
+  static void add_source(const EntryCode& code, const std::string& prefix, SourceEntry& entry,
+                         std::map<std::string, std::string>& outlines) {
+    outlines[prefix] = graph::to_outline(code.ungrouped);
+    for (const auto& [name, before] : renamed_constants(code.ungrouped, code.graph))
+      entry.renamed[prefix + name] = prefix + before;
+    size_t loops = 0;
+    for (const graph::Node& group : code.graph.nodes) {
+      if (graph::loop_of(group) != nullptr)
+        add_source(code.bodies.at(loops++), prefix + graph::body_prefix(code.graph, group), entry, outlines);
     }
   }
 

@@ -11,6 +11,7 @@
 #include "driver/tune/task_measurer.h"
 #include "support/error.h"
 #include "support/hash.h"
+#include "transform/loops/unroll.h"
 #include "transform/pass.h"
 
 namespace tw::driver {
@@ -238,7 +239,7 @@ class EntryCompiler {
     for (size_t i = 0; i < groups_.te.size(); ++i) {
       check_limits(options().watch.get(), "planning groups", static_cast<int64_t>(i), count);
       const bool is_known = !known.empty() && known[i] != nullptr;
-      if (groups_.is_view(i) || is_known) continue;
+      if (!groups_.has_code(i) || is_known) continue;
       context_.planner.add(groups_.graph.nodes[i].name, groups_.te[groups_.first[i]], groups_.text(i));
     }
     decide_added();
@@ -261,7 +262,9 @@ class EntryCompiler {
   void build_one(size_t i, const plan::GroupPlan* replay) {
     const graph::Node& node = groups_.graph.nodes[i];
     GroupCode code = {node.name, {}};
-    if (groups_.is_view(i)) {
+    if (groups_.is_loop(i)) {
+      add_body(i, *graph::loop_of(node));
+    } else if (groups_.is_view(i)) {
       out_.plan.groups.push_back({node.name, std::string(plan::kViewFamily)});
       out_.program_of_group.push_back(-1);
     } else {
@@ -276,6 +279,22 @@ class EntryCompiler {
       out_.program_of_group.push_back(lowered.program);
     }
     out_.groups.push_back(std::move(code));
+  }
+
+  // The body of a loop is an entry within this one.
+  void add_body(size_t i, const graph::Node& loop) {
+    const std::string name = plan::body_name(out_.plan, graph::body_prefix(groups_.graph, groups_.graph.nodes[i]));
+    const plan::EntryPlan* replay = replay_ == nullptr ? nullptr : plan::find_body(*replay_, name);
+    Dumper inside = dumper_.inside(fmt::format("loop-{}", out_.bodies.size()));
+    std::optional<EntryCode> body =
+        EntryCompiler(context_, inside).run(name, transform::placeable_body(loop, context_.ops), replay);
+    TW_CHECK(body, "the passes of '{}' ended early", name);
+    body->plan.target = context_.target.info.name;
+    out_.plan.groups.push_back({groups_.graph.nodes[i].name, std::string(plan::kLoopFamily)});
+    out_.program_of_group.push_back(-1);
+    groups_.graph.nodes[i].body = graph::with_loop_body(*groups_.graph.nodes[i].body, body->graph);
+    out_.plan.bodies.push_back(body->plan);
+    out_.bodies.push_back(std::move(*body));
   }
 
   // Equal maths under equal plans, written to equal places, are lowered once, unless each group is to be dumped.

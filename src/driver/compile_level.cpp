@@ -5,6 +5,7 @@
 
 #include "driver/machine/parameters_file.h"
 #include "expr/word_product.h"
+#include "graph/repeat.h"
 #include "ops/list.h"
 #include "support/error.h"
 #include "transform/passes.h"
@@ -69,12 +70,18 @@ class LevelCompiler {
         compile_entry(context, name, in_.sources[e].graph, in_.replay.empty() ? nullptr : &in_.replay[e], dumper);
     if (!entry) return false;
     entry->function = in_.sources[e].function;
-    entry->plan.target = code_.target;
-    entry->plan.machine = machine::machine_line(in_.target.info);
+    place(entry->plan, machine::machine_line(in_.target.info));
     say_what_is_rounded(*entry);
     add_padding(*entry);
     code_.entries.push_back(std::move(*entry));
     return true;
+  }
+
+  // And the bodies of its loops.
+  void place(plan::EntryPlan& plan, const std::string& machine) const {
+    plan.target = code_.target;
+    plan.machine = machine;
+    for (plan::EntryPlan& body : plan.bodies) place(body, machine);
   }
 
   void check_new(const std::string& name) const {
@@ -104,6 +111,7 @@ class LevelCompiler {
       out_.padding.all_us += us;
       if (makes_room) ++out_.padding.kernels, out_.padding.us += us;
     }
+    for (const EntryCode& body : entry.bodies) add_padding(body);
   }
 
   void progress(int64_t done, int64_t total) const {
@@ -172,6 +180,7 @@ class LevelCompiler {
 Rounded count_rounded(const graph::Graph& groups) {
   Rounded rounded;
   for (const graph::Node& group : groups.nodes) {
+    if (const graph::Node* loop = graph::loop_of(group)) rounded += count_rounded(*loop->body);
     rounded.winograd +=
         std::ranges::any_of(group.body->nodes, [](const graph::Node& n) { return n.op == "winograd_conv"; });
     for (const graph::Node& node : group.body->nodes) {

@@ -26,7 +26,15 @@ struct Rounded {
   int64_t to_bf16 = 0;   // activations
   int64_t to_tf32 = 0;   // operands of products
   int64_t winograd = 0;  // groups
+
+  Rounded& operator+=(const Rounded& more) {
+    to_bf16 += more.to_bf16;
+    to_tf32 += more.to_tf32;
+    winograd += more.winograd;
+    return *this;
+  }
 };
+/// In a graph of groups, and in the bodies of its loops.
 Rounded count_rounded(const graph::Graph& groups);
 
 /// Nothing when options.stop_after ended the passes before. Adds pass times and warnings to `out`, and clears

@@ -61,7 +61,7 @@ EntryGroups entry_groups(graph::Graph graph, const graph::OpTable& ops, const ta
   for (size_t i = 0; i < count; ++i) {
     check_limits(watch, "maths of groups", static_cast<int64_t>(i), static_cast<int64_t>(count));
     out.first[i] = i;
-    if (out.is_view(i)) continue;
+    if (!out.has_code(i)) continue;
     const graph::Node& group = out.graph.nodes[i];
     const GroupInputs in = {out.graph, group, ops, target, states};
     const auto [same, is_new] = by_key.try_emplace(te_key(in), i);
@@ -90,7 +90,7 @@ VariantComparison::VariantComparison(plan::PassVariant variant, const EntryGroup
     : variant_(std::move(variant)) {
   for (const EntryGroups* side : {&usual, &other}) {
     for (size_t i = 0; i < side->te.size(); ++i) {
-      if (side->is_view(i)) continue;
+      if (!side->has_code(i)) continue;
       Surplus& group = groups_[side->text(i)];
       group.name = side->graph.nodes[i].name;
       group.te = side->te[side->first[i]];

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "driver/tune/planner.h"
+#include "graph/repeat.h"
 #include "support/work_watch.h"
 #include "transform/in_place.h"
 
@@ -18,13 +19,16 @@ struct EntryGroups {
   /// A view of an input or constant that leaves the graph is no alias, nor is one of two outputs on one storage, nor
   /// the next value of a state, which is written behind all that reads the state.
   std::map<graph::ValueId, graph::ValueId> aliases = {};
-  // Of each node of `graph`; empty for a view. Groups of thousands of steps are a few different ones: the program of a
-  // te, and its text_of(), is kept with the first group that has it.
+  // Of each node of `graph`; empty for views and loops. Groups of thousands of steps are a few different ones: the
+  // program of a te, and its text_of(), is kept with the first group that has it.
   std::vector<GroupTe> te = {};
   std::vector<std::string> texts = {};
   std::vector<size_t> first = {};
 
   bool is_view(size_t i) const { return aliases.contains(graph.nodes[i].outputs[0]); }
+  bool is_loop(size_t i) const { return graph::loop_of(graph.nodes[i]) != nullptr; }
+  /// Whether kernels of its own compute the group: a view needs none, a loop those of its body.
+  bool has_code(size_t i) const { return !is_view(i) && !is_loop(i); }
   const te::Program& program(size_t i) const { return te[first[i]].program; }
   const std::string& text(size_t i) const { return texts[first[i]]; }
 };

@@ -66,7 +66,7 @@ Forecast forecast(const graph::Graph& graph, const CompileOptions& options) {
   for (const graph::Value& value : groups.graph.values)
     out.constant_bytes += value.is_constant() ? value.type.bytes() : 0;
   for (size_t n = 0; n < groups.te.size(); ++n) {
-    if (!groups.is_view(n)) out.flop += contraction_flop(groups.program(n));
+    if (groups.has_code(n)) out.flop += contraction_flop(groups.program(n));
   }
   return out;
 }

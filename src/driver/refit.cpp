@@ -9,6 +9,7 @@
 #include "driver/machine/parameters_file.h"
 #include "driver/states.h"
 #include "graph/parser.h"
+#include "graph/repeat.h"
 #include "ops/list.h"
 #include "plan/plan.h"
 #include "runtime/format/error.h"
@@ -18,6 +19,7 @@
 #include "support/mapped_file.h"
 #include "support/parallel.h"
 #include "targets/registry.h"
+#include "transform/loops/unroll.h"
 
 namespace tw::driver {
 namespace {
@@ -160,27 +162,47 @@ class Refitter {
 
   // By name: what the passes make of the model's weights.
   std::map<std::string, graph::Bytes> constants_of(size_t e, const graph::Graph& model) {
-    const CompileOptions options = options_of(source_);
-    const plan::EntryPlan& plan = plan_.entries[e];
-    const TargetInfo target = target_of(plan);
-    transform::RunOptions run = pass_options(options, plan.passes);
-    run.stop_after = transform::last_before_groups();
-    transform::TransformContext context = transform_context(ops_, target, options, plan.passes);
-    context.layouts = &plan.layouts;
-    const graph::Graph made = transform::transform(model, context, run);
-    const std::string outline = graph::to_outline(made);
+    std::map<std::string, graph::Bytes> constants;
+    std::map<std::string, std::string> outlines;
+    make({model, plan_.entries[e], ""}, constants, outlines);
+    const std::string outline = joined(outlines);
     if (outline != source_.entries[e].outline) {
       throw Unsupported(
           "these weights want other code: the compiler looked at elements that are others now, and {}. Compile the "
           "model with them",
           first_difference(source_.entries[e].outline, outline));
     }
-    stored_.hashes().add(made);
-    std::map<std::string, graph::Bytes> constants;
-    for (const graph::Value& value : made.values) {
-      if (value.is_constant()) constants[value.name] = value.constant;
-    }
     return constants;
+  }
+
+  // A graph, or the body of one of its loops: its names begin with `prefix`.
+  struct Part {
+    const graph::Graph& graph;
+    const plan::EntryPlan& plan;
+    std::string prefix;
+  };
+
+  void make(const Part& part, std::map<std::string, graph::Bytes>& constants,
+            std::map<std::string, std::string>& outlines) {
+    const CompileOptions options = options_of(source_);
+    const TargetInfo target = target_of(part.plan);
+    transform::RunOptions run = pass_options(options, part.plan.passes);
+    run.stop_after = transform::last_before_groups();
+    transform::TransformContext context = transform_context(ops_, target, options, part.plan.passes);
+    context.layouts = &part.plan.layouts;
+    const graph::Graph made = transform::transform(part.graph, context, run);
+    outlines[part.prefix] = graph::to_outline(made);
+    stored_.hashes().add(made);
+    for (const graph::Value& value : made.values) {
+      if (value.is_constant()) constants[part.prefix + value.name] = value.constant;
+    }
+    for (const graph::Node& node : made.nodes) {
+      if (node.op != graph::kRepeat) continue;
+      const std::string inside = graph::body_prefix(made, node);
+      const plan::EntryPlan* body = plan::find_body(part.plan, plan::body_name(part.plan, inside));
+      if (body == nullptr) damaged(fmt::format("its plan has no loop '{}'", inside));
+      make({transform::placeable_body(node, ops_), *body, part.prefix + inside}, constants, outlines);
+    }
   }
 
   // With the machine parameters that passes decided by.
@@ -200,31 +222,57 @@ class Refitter {
       return found == constants.end() ? nullptr : found->second;
     };
     try {
-      graph::Graph groups = graph::parse_graph_from(text_of(artefact_, fmt::format("graph.{}", e)), find);
-      for (graph::Value& value : groups.values) {
-        if (!value.is_constant()) continue;
-        value.constant = find(value, "");
-        if (value.constant == nullptr) damaged(fmt::format("nothing makes its constant '{}'", value.name));
-      }
-      return groups;
+      return with_constants(graph::parse_graph_from(text_of(artefact_, fmt::format("graph.{}", e)), find), find);
     } catch (const UserError& error) {
       damaged(error.what());
     }
   }
 
+  // And those of bodies of loops.
+  static graph::Graph with_constants(graph::Graph groups, const graph::ConstantSource& find) {
+    for (graph::Value& value : groups.values) {
+      if (!value.is_constant()) continue;
+      value.constant = find(value, "");
+      if (value.constant == nullptr) damaged(fmt::format("nothing makes its constant '{}'", value.name));
+    }
+    for (graph::Node& group : groups.nodes) {
+      if (const graph::Node* loop = graph::loop_of(group))
+        group.body = graph::with_loop_body(*group.body, with_constants(*loop->body, find));
+    }
+    return groups;
+  }
+
+  static void add_constants(const graph::Graph& groups, std::map<std::string, const graph::Value*>& all) {
+    for (const graph::Value& value : groups.values) {
+      if (value.is_constant()) all[value.name] = &value;
+    }
+    for (const graph::Node& group : groups.nodes) {
+      if (const graph::Node* loop = graph::loop_of(group)) add_constants(*loop->body, all);
+    }
+  }
+
   void store_constants(size_t e, const graph::Graph& groups) {
     const std::vector<Layout>& layouts = source_.entries[e].layouts;
+    std::map<std::string, const graph::Value*> constants;
+    add_constants(groups, constants);
+    std::map<std::string, int64_t> first_places;
     size_t next = 0;
     for (format::Buffer& buffer : out_.manifest.entries[e].buffers) {
       if (buffer.place != format::Place::kWeights) continue;
-      const graph::ValueId id = groups.find_value(buffer.name);
-      if (id == graph::kAbsent || !groups.value(id).is_constant() || next == layouts.size())
+      const auto found = constants.find(buffer.name);
+      const bool is_row = !buffer.moves.empty();  // of a buffer before it
+      if (found == constants.end() || (is_row ? !first_places.contains(buffer.name) : next == layouts.size()))
         damaged(fmt::format("its graph has no constant '{}'", buffer.name));
-      const graph::Value& value = groups.value(id);
+      if (is_row) {
+        buffer.offset = first_places.at(buffer.name);
+        continue;
+      }
+      const graph::Value& value = *found->second;
       const WeightStore::Place place = stored_.add(value, layouts[next++]);
       if (place.bytes != buffer.bytes)
         damaged(fmt::format("the constant '{}' has {} bytes, its buffer {}", value.name, place.bytes, buffer.bytes));
       buffer.offset = place.offset;
+      first_places.try_emplace(buffer.name, place.offset);
     }
   }
 

@@ -24,7 +24,7 @@ std::string some_of(const std::vector<std::string>& names) {
 const plan::GroupPlan* find(const plan::EntryPlan& plan, const std::string& content, const std::string& name) {
   const plan::GroupPlan* found = nullptr;
   for (const plan::GroupPlan& g : plan.groups) {
-    if (g.family == plan::kViewFamily) continue;
+    if (!plan::has_code(g)) continue;
     const bool is_named = g.name == name;
     if (g.content.empty() ? !is_named : g.content != content) continue;
     if (found == nullptr || is_named) found = &g;
@@ -72,7 +72,7 @@ Replay find_groups(const plan::EntryPlan& plan, const EntryGroups& groups, const
   std::set<std::string> contents;
   for (size_t i = 0; i < groups.te.size(); ++i) {
     out.plans.push_back(nullptr);
-    if (groups.is_view(i)) continue;
+    if (!groups.has_code(i)) continue;
     ++count;
     const std::string content = content_of(groups.text(i));
     const std::string& name = groups.graph.nodes[i].name;
@@ -87,7 +87,7 @@ Replay find_groups(const plan::EntryPlan& plan, const EntryGroups& groups, const
   if (found == 0 && count > 0 && !plan.groups.empty())
     throw UsageError("--plan has none of the {} groups of '{}': it was made with other options", count, plan.name);
   for (const plan::GroupPlan& g : plan.groups) {
-    if (g.family != plan::kViewFamily && !used.contains(&g) && !contents.contains(g.content)) unused.push_back(g.name);
+    if (plan::has_code(g) && !used.contains(&g) && !contents.contains(g.content)) unused.push_back(g.name);
   }
   out.missing = describe(plan.name, count, anew, unused);
   return out;

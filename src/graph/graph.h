@@ -3,7 +3,8 @@
 // A Graph is a plain value: passes take one and return another. Nodes are in topological order. A node's operator is a
 // row of the OpTable (graph/op.h); everything an operator needs beside tensors is a static attribute (an ONNX
 // operator's shape, axes or pads inputs become attributes at import). A fused group is a node of operator "group" whose
-// `body` is a graph: the group's inputs and outputs are the body's, by position.
+// `body` is a graph: the group's inputs and outputs are the body's, by position. A loop is a node of operator "repeat"
+// (graph/repeat.h), whose body is what each turn computes.
 #pragma once
 #include <cstddef>
 #include <functional>
@@ -51,8 +52,8 @@ struct Node {
   Attrs attrs = {};
   std::vector<ValueId> inputs = {};
   std::vector<ValueId> outputs = {};
-  std::shared_ptr<const Graph> body = {};  // groups only
-  bool is_group() const { return body != nullptr; }
+  std::shared_ptr<const Graph> body = {};  // of a group or a loop
+  bool is_group() const { return op == "group"; }
 
   // Attribute access; the first four throw InternalError when the attribute is missing or of another kind.
   int64_t int_attr(const std::string& key) const;

@@ -105,7 +105,7 @@ class Printer {
         fmt::format("{} = {}({})", fmt::join(outputs, ", "), quote_name(node.op), fmt::join(inputs, ", "));
     if (!attrs.empty()) text += fmt::format(" {{{}}}", fmt::join(attrs, ", "));
     if (!node.name.empty()) text += fmt::format(" as {}", quote_name(node.name));
-    if (node.is_group()) text += fmt::format(" {}", print(*node.body, indent));
+    if (node.body != nullptr) text += fmt::format(" {}", print(*node.body, indent));
     return text;
   }
 
@@ -159,7 +159,7 @@ std::map<std::string, Bytes> large_constants(const Graph& graph) {
     if (value.is_constant() && !is_inline(value)) found.emplace(reference_name(value, hashes), value.constant);
   }
   for (const Node& node : graph.nodes) {
-    if (node.is_group()) found.merge(large_constants(*node.body));
+    if (node.body != nullptr) found.merge(large_constants(*node.body));
   }
   return found;
 }

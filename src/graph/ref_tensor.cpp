@@ -37,6 +37,14 @@ void narrow(const auto& in, std::vector<std::byte>& bytes) {
 
 }  // namespace
 
+RefTensor RefTensor::row(int64_t i) const {
+  RefTensor one{{type.type, Shape(type.shape.begin() + 1, type.shape.end())}};
+  const auto count = static_cast<std::ptrdiff_t>(one.type.elements());
+  if (is_float()) one.floats.assign(floats.begin() + i * count, floats.begin() + (i + 1) * count);
+  if (!is_float()) one.ints.assign(ints.begin() + i * count, ints.begin() + (i + 1) * count);
+  return one;
+}
+
 double RefTensor::at(int64_t i) const {
   if (is_float()) return floats[i];
   return type.type.scalar() == ScalarType::kU64 ? static_cast<double>(static_cast<uint64_t>(ints[i]))

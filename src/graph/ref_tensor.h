@@ -24,6 +24,8 @@ struct RefTensor {
   /// Every element rounded to `type`.
   void round_to_type();
   bool is_float() const { return type.type.is_float(); }
+  /// Element `i` along the first axis, without that axis.
+  RefTensor row(int64_t i) const;
   /// Element as f64 whatever the type (u64 as the unsigned number its bits mean).
   double at(int64_t i) const;
 };

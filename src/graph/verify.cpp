@@ -2,6 +2,7 @@
 #include <unordered_set>
 
 #include "graph/op.h"
+#include "graph/repeat.h"
 #include "support/error.h"
 
 namespace tw::graph {
@@ -78,6 +79,9 @@ class Verifier {
   void check_inferred(const Node& node) const {
     const OpDef* op = ops_.find(node.op);
     TW_CHECK(op != nullptr, "node '{}': there is no operator '{}'", node.name, node.op);
+    TW_CHECK((node.body != nullptr) == (node.op == kRepeat), "node '{}' ({}): only groups and loops have bodies",
+             node.name, node.op);
+    if (node.body != nullptr) verify(*node.body, ops_);
     std::vector<TensorType> types;
     try {
       types = op->output_types(make_call(graph_, node));
@@ -95,8 +99,8 @@ class Verifier {
   }
 
   void check_group(const Node& node) const {
+    TW_CHECK(node.body != nullptr, "group '{}' has no body", node.name);
     const Graph& body = *node.body;
-    TW_CHECK(node.op == "group", "node '{}' has a body but is a '{}'", node.name, node.op);
     verify(body, ops_);
     check_boundary(node, node.inputs, body.inputs, "inputs");
     check_boundary(node, node.outputs, body.outputs, "outputs");

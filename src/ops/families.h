@@ -31,5 +31,6 @@ std::vector<graph::OpDef> gather_ops();
 std::vector<graph::OpDef> update_ops();
 std::vector<graph::OpDef> scatter_ops();
 std::vector<graph::OpDef> unpool_ops();
+std::vector<graph::OpDef> repeat_ops();
 
 }  // namespace tw::ops

@@ -38,7 +38,7 @@ graph::OpTable all_ops() {
       shape_ops,       movement_ops,       gather_ops,
       word_ops,        update_ops,         unfold_ops,
       scatter_ops,     unpool_ops,         dropout_ops,
-      noise_ops,
+      noise_ops,       repeat_ops,
   };
   std::vector<graph::OpDef> rows;
   for (const Family family : kFamilies) {

@@ -32,6 +32,7 @@ class Parser {
         fail(error.what());
       }
     }
+    if (bodies_ > 0) fail("expected 'end' of a body");
     return std::move(plan_);
   }
 
@@ -86,16 +87,21 @@ class Parser {
     if (!rest_.empty()) fail(fmt::format("'{}' is too much", rest_));
   }
 
+  // The entry, or the body of one of its loops, that the line belongs to.
   EntryPlan& entry() {
     if (plan_.entries.empty()) fail("expected 'entry NAME' before");
-    return plan_.entries.back();
+    EntryPlan* opened = &plan_.entries.back();
+    for (size_t b = 0; b < bodies_; ++b) opened = &opened->bodies.back();
+    return *opened;
   }
 
   void take_line() {
     if (accept(" ")) return take_group_line();  // two of them
     if (accept("target")) return take_target();
     if (accept("machine")) return void(machine_ = take_rest());
-    if (accept("entry")) return open_entry();
+    if (accept("entry")) return open(plan_.entries);
+    if (accept("body")) return open_body();
+    if (accept("end")) return end_body();
     if (accept("graph")) return void(entry().graph_hash = take_rest());
     if (accept("pass")) return take_pass();
     if (accept("value")) return take_value(entry().layouts);
@@ -108,11 +114,22 @@ class Parser {
     fail("unknown line");
   }
 
-  void open_entry() {
-    EntryPlan& opened = plan_.entries.emplace_back();
+  void open(std::vector<EntryPlan>& list) {
+    if (&list == &plan_.entries && bodies_ > 0) fail("expected 'end' of a body before");
+    EntryPlan& opened = list.emplace_back();
     opened.name = take_rest();
     opened.target = target_;
     opened.machine = machine_;
+  }
+
+  void open_body() {
+    open(entry().bodies);
+    ++bodies_;
+  }
+
+  void end_body() {
+    if (bodies_ == 0) fail("no body is open");
+    --bodies_;
   }
 
   // Target and machine are those of the entries that follow.
@@ -199,6 +216,7 @@ class Parser {
   std::string line_;
   std::string_view rest_;  // of the line, what is not taken yet
   int number_ = 0;
+  size_t bodies_ = 0;  // open ones, each of a loop of the one around
   std::string target_, machine_;
   Plan plan_;
 };

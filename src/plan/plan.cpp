@@ -38,8 +38,9 @@ void print_group(std::string& out, const GroupPlan& g) {
   for (const OtherCandidate& r : g.other_candidates) print_candidate(out, r);
 }
 
-void print_entry(std::string& out, const EntryPlan& entry) {
-  out += fmt::format("entry {}\ngraph {}\n", escaped(entry.name), entry.graph_hash);
+// `opened`: "entry", or "body" of a loop of the entry around, which ends with a line "end".
+void print_entry(std::string& out, const EntryPlan& entry, std::string_view opened) {
+  out += fmt::format("{} {}\ngraph {}\n", opened, escaped(entry.name), entry.graph_hash);
   for (const PassVariant& r : entry.passes)
     out += fmt::format("pass {} {} {} {}{}\n", r.pass, r.variant, r.us, r.usual_us,
                        r.is_chosen ? fmt::format(" {}", kChosen) : "");
@@ -55,6 +56,10 @@ void print_entry(std::string& out, const EntryPlan& entry) {
   for (const LayoutTimes& t : entry.layout_times)
     out += fmt::format("layouts {} {} {} {}\n", quote_string(t.group), t.usual_us, t.chosen_us, fmt::join(t.us, " "));
   out += to_string(entry.reasons);
+  for (const EntryPlan& body : entry.bodies) {
+    print_entry(out, body, "body");
+    out += "end\n";
+  }
 }
 
 }  // namespace
@@ -88,6 +93,15 @@ std::string Plan::targets() const {
   return out;
 }
 
+std::string body_name(const EntryPlan& entry, std::string_view prefix) {
+  return fmt::format("{} loop {}", entry.name, prefix.substr(0, prefix.rfind('/')));
+}
+
+const EntryPlan* find_body(const EntryPlan& entry, std::string_view name) {
+  const auto found = std::ranges::find(entry.bodies, name, &EntryPlan::name);
+  return found == entry.bodies.end() ? nullptr : &*found;
+}
+
 LayoutTotals totals_of(const std::vector<LayoutTimes>& times) {
   LayoutTotals all;
   for (const LayoutTimes& t : times) {
@@ -110,7 +124,7 @@ std::string to_string(const Plan& plan) {
       if (!entry.machine.empty()) out += fmt::format("machine {}\n", escaped(entry.machine));
     }
     last = &entry;
-    print_entry(out, entry);
+    print_entry(out, entry, "entry");
   }
   return out;
 }

@@ -28,6 +28,8 @@ struct OtherCandidate {
 
 /// The family of a group that is stored in the place of its input and has no code.
 inline constexpr std::string_view kViewFamily = "view";
+/// The family of a group whose kernels are those of a loop's body: the plan of that is in EntryPlan::bodies.
+inline constexpr std::string_view kLoopFamily = "loop";
 
 struct GroupPlan {
   std::string name;                            // ONNX nodes of the group
@@ -41,6 +43,9 @@ struct GroupPlan {
   std::string content = {};             // hash of what the group computes; empty for views, or: whatever has the name
   friend bool operator==(const GroupPlan&, const GroupPlan&) = default;
 };
+
+/// Whether kernels of its own compute the group.
+inline bool has_code(const GroupPlan& group) { return group.family != kViewFamily && group.family != kLoopFamily; }
 
 /// One variant of an optional graph pass against what it does by its own cost model: times of the groups that differ.
 struct PassVariant {
@@ -80,8 +85,14 @@ struct EntryPlan {
   std::vector<LayoutTimes> layout_times = {};
   std::string machine = {};  // the machine parameters, a line of JSON (driver/machine/parameters_file.h)
   Reasons reasons = {};      // of its groups and layouts; a replay makes them anew
+  /// Of the bodies of its loops, in the order of their groups; each is named after this entry and its loop.
+  std::vector<EntryPlan> bodies = {};
   friend bool operator==(const EntryPlan&, const EntryPlan&) = default;
 };
+
+/// The name of a plan for the body of a loop of `entry`, and the plan of that name; null: there is none.
+std::string body_name(const EntryPlan& entry, std::string_view prefix);
+const EntryPlan* find_body(const EntryPlan& entry, std::string_view name);
 
 struct Plan {
   std::vector<EntryPlan> entries;  // those of a target one after the other

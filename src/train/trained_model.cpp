@@ -14,6 +14,7 @@
 #include "train/name_patterns.h"
 #include "train/random_numbers.h"
 #include "train/stacked.h"
+#include "transform/loops/unroll.h"
 
 namespace tw::train {
 namespace {
@@ -41,7 +42,7 @@ class ModelMaker {
  public:
   ModelMaker(const frontend::ImportResult& model, const graph::OpTable& ops, const TrainOptions& options)
       : ops_(ops), options_(options) {
-    out_.graph = with_dropouts_of_ones(model.graph, ops);
+    out_.graph = with_dropouts_of_ones(transform::unroll_all(model.graph, ops), ops);
     find_parameters(model.weights);
   }
 

@@ -4,6 +4,7 @@
 #include <map>
 #include <set>
 
+#include "graph/repeat.h"
 #include "support/error.h"
 
 namespace tw::transform {
@@ -80,12 +81,14 @@ std::vector<int> numbers_of(const std::vector<std::vector<int>>& clusters, const
   return cluster_of;
 }
 
-// Values that are read outside the cluster of their producer or leave the graph.
+// Values that are read outside the cluster of their producer or leave the graph, and all that a loop makes: its turns
+// carry it in there.
 std::vector<bool> escaping_values(const Graph& graph, const std::vector<int>& cluster_of) {
   const std::vector<int> producers = graph.producers();
   std::vector<bool> escapes(graph.values.size(), false);
   for (const ValueId out : graph.outputs) escapes.at(out) = true;
   for (size_t n = 0; n < graph.nodes.size(); ++n) {
+    for (const ValueId out : graph.nodes[n].outputs) escapes[out] = escapes[out] || graph.nodes[n].op == graph::kRepeat;
     for (const ValueId in : graph.nodes[n].inputs) {
       if (in == kAbsent || producers[in] < 0) continue;
       if (cluster_of[n] < 0 || cluster_of[producers[in]] != cluster_of[n]) escapes[in] = true;

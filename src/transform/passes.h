@@ -4,6 +4,16 @@
 
 namespace tw::transform {
 
+/// Loops of few turns become their turns one after the other (loops/unroll.h).
+graph::Graph unroll_loops(const graph::Graph& graph, const TransformContext& context);
+
+/// On targets whose kernels read and write several elements at once, what loops read and write in each turn begins
+/// where such an access may: rows have zeros at their ends.
+graph::Graph align_rows(const graph::Graph& graph, const TransformContext& context);
+
+/// Constants that a loop reads in every turn are constants of its body, stored as its kernels like them.
+graph::Graph hold_constants(const graph::Graph& graph, const TransformContext& context);
+
 /// Canonical forms: no-ops removed, chains of data movement merged, decomposed patterns as one operator
 /// (canonicalize.cpp).
 graph::Graph canonicalize(const graph::Graph& graph, const TransformContext& context);

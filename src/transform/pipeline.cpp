@@ -11,8 +11,11 @@ constexpr std::string_view kLeftOut[] = {kOff}, kLeftOutOrAlways[] = {kOff, kAlw
                            kChains[] = {kProductsApart, kOperandsComputed};
 
 const GraphPass kPasses[] = {
+    {"unroll-loops", unroll_loops, "no loop is of a few turns", true},
+    {"align-rows", align_rows, "what a loop reads and writes in a turn begins where accesses may", false},
     {"canonicalize", canonicalize, "no no-ops, no chains of reshapes or transposes", true},
     {"fold-constants", fold_constants, "no cheap node has constant inputs only", true},
+    {"hold-constants", hold_constants, "no loop reads a constant of the graph in every turn", true},
     {"fold-batch-norm", fold_batch_norm, "no batch norm follows a contraction of constant weights", true},
     {"scale-products", scale_products, "no operand of a product is a number times what was only moved", true},
     {"join-batches", join_batches, "no batches of matrices are split for an element-wise operator alone", true},

@@ -1,8 +1,10 @@
 #include "artefact/analysis.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "artefact/artefact_graph.h"
+#include "graph/repeat.h"
 #include "ops/list.h"
 #include "transform/passes.h"
 
@@ -20,9 +22,35 @@ TimeOrigin origin_of(const GroupReport& report) {
   return report.plan.predicted_us > 0 ? TimeOrigin::kPrediction : TimeOrigin::kNone;
 }
 
-AnalyzedGroup analyzed(const GroupReport& report, const dataflow::Operator& work, int64_t first_operator) {
-  AnalyzedGroup group{report.plan.name, work.operator_class,   std::ssize(report.operators), first_operator,
-                      work.flop,        best_known_us(report), report.bound_bytes,           report.dram_mue};
+// What a group does, and which operators of the artefact it is.
+struct GroupWork {
+  dataflow::Operator work;
+  int64_t first_operator = 0, operators = 0;
+};
+
+// Of `graph`, which runs so often, then of the bodies of its loops: in the order of EntryReport::groups. `loop`: the
+// operator that a body belongs to.
+void add_work(const graph::Graph& graph, int64_t turns, std::optional<int64_t> loop, std::vector<GroupWork>& all) {
+  const size_t first = all.size();
+  int64_t behind = 0;  // operators of groups up to this one
+  for (dataflow::Operator& group : analyze_operators(graph).operators) {
+    group.flop *= static_cast<double>(turns);
+    group.words_read *= turns;
+    group.words_written *= turns;
+    const int64_t operators = std::ssize(graph.nodes[all.size() - first].body->nodes);
+    all.push_back({std::move(group), loop.value_or(behind), loop ? 1 : operators});
+    behind += operators;
+  }
+  for (size_t n = 0; n < graph.nodes.size(); ++n) {
+    const graph::Node* inner = graph::loop_of(graph.nodes[n]);
+    if (inner != nullptr)
+      add_work(*inner->body, turns * graph::repeat_of(*inner).turns, all[first + n].first_operator, all);
+  }
+}
+
+AnalyzedGroup analyzed(const GroupReport& report, const GroupWork& work) {
+  AnalyzedGroup group{report.plan.name, work.work.operator_class, work.operators,     work.first_operator,
+                      work.work.flop,   best_known_us(report),    report.bound_bytes, report.dram_mue};
   const double peak = group.us * 1000 * report.peak_per_ns;
   if (peak > 0) group.peak_share = 100 * group.flop / peak;
   group.bound = bound_of(group);
@@ -60,17 +88,14 @@ dataflow::Dataflow analyze_operators(const graph::Graph& graph) { return dataflo
 AnalyzedGroups analyze_groups(const std::vector<uint8_t>& artefact, const Explained& run,
                               const targets::Target& target) {
   const EntryReport report = explain_entry(artefact, run, target);
-  const graph::Graph graph = read_graph(artefact, run.level, run.entry).graph;
-  const dataflow::Dataflow groups = analyze_operators(graph);
+  std::vector<GroupWork> work;
+  add_work(read_graph(artefact, run.level, run.entry).graph, 1, std::nullopt, work);
   AnalyzedGroups out;
   out.dram_per_ns = dram_bandwidth(target.info, run.threads);
-  int64_t behind = 0;  // operators of groups up to this one
   for (size_t g = 0; g < report.groups.size(); ++g) {
     const GroupReport& group = report.groups[g];
-    const int64_t first = behind;
-    behind += std::ssize(graph.nodes.at(g).body->nodes);
-    if (group.plan.family == plan::kViewFamily) continue;
-    out.groups.push_back(analyzed(group, groups.operators.at(g), first));
+    if (!plan::has_code(group.plan)) continue;
+    out.groups.push_back(analyzed(group, work.at(g)));
     const TimeOrigin origin = origin_of(group);
     if (out.origin == TimeOrigin::kNone || (origin != TimeOrigin::kNone && origin < out.origin)) out.origin = origin;
   }

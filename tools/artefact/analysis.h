@@ -19,7 +19,7 @@ struct AnalyzedGroup {
   std::string name;
   dataflow::OperatorClass operator_class = dataflow::OperatorClass::kElementwise;
   int64_t operators = 0;
-  int64_t first_operator = 0;  // of artefact_operators(); the others follow it
+  int64_t first_operator = 0;  // of artefact_operators(); the others follow it. In a loop's body: the loop
   double flop = 0;             // of all classes, as dataflow/work.h counts
   double us = 0;               // best_known_us()
   int64_t bound_bytes = 0;     // Q

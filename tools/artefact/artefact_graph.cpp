@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <ranges>
 #include <span>
 
 #include "artefact/run_values.h"
@@ -32,7 +33,7 @@ graph::ConstantSource weights_of(const format::Artefact& artefact, const format:
   std::map<std::string, std::span<const std::byte>> stored;
   const format::Bytes weights = artefact.section("weights");
   for (const format::Buffer& buffer : entry.buffers) {
-    if (buffer.place != format::Place::kWeights) continue;
+    if (buffer.place != format::Place::kWeights || !buffer.moves.empty()) continue;
     stored.emplace(buffer.name, std::as_bytes(weights.subspan(static_cast<size_t>(buffer.offset),
                                                               static_cast<size_t>(buffer.bytes))));
   }
@@ -73,6 +74,7 @@ class Flattener {
                                       : out_.add_value(value.name, value.type);
     }
     for (graph::Node node : body.nodes) {
+      if (node.body != nullptr) node.body = std::make_shared<const graph::Graph>(without_groups(*node.body));
       for (graph::ValueId& id : node.inputs) id = outer.at(id);
       for (graph::ValueId& id : node.outputs) id = outer.at(id);
       out_.nodes.push_back(std::move(node));
@@ -154,10 +156,15 @@ std::vector<uint8_t> keep_buffers_apart(const std::vector<uint8_t>& bytes) {
   format::Manifest manifest = artefact.manifest();
   for (format::Entry& entry : manifest.entries) {
     entry.arena_bytes = 0;
-    for (format::Buffer& buffer : entry.buffers) {
-      if (buffer.place != format::Place::kArena) continue;
-      buffer.offset = entry.arena_bytes;
+    std::map<std::string, int64_t> places;  // by the name of the value
+    const auto lies_in_arena = [](const format::Buffer& b) { return b.place == format::Place::kArena; };
+    for (format::Buffer& buffer : entry.buffers | std::views::filter(lies_in_arena)) {
+      if (!buffer.moves.empty()) continue;
+      buffer.offset = places[buffer.name] = entry.arena_bytes;
       entry.arena_bytes = round_up(entry.arena_bytes + buffer.bytes, kAlignment);
+    }
+    for (format::Buffer& buffer : entry.buffers | std::views::filter(lies_in_arena)) {
+      if (!buffer.moves.empty()) buffer.offset = places.at(buffer.name);  // a row of that value
     }
   }
   std::vector<format::Section> sections;

@@ -8,8 +8,10 @@
 #include "artefact/artefact_graph.h"
 #include "dataflow/dataflow.h"
 #include "driver/code/group_code.h"
+#include "graph/repeat.h"
 #include "ops/list.h"
 #include "runtime/format/container.h"
+#include "support/join.h"
 #include "transform/in_place.h"
 #include "transform/passes.h"
 #include "transform/roles.h"
@@ -25,8 +27,8 @@ struct Reading {
 
 class Readings {
  public:
-  explicit Readings(const ArtefactGraph& read) : graph_(read.graph), producers_(read.graph.producers()) {
-    for (const plan::GroupPlan& group : read.plan.groups) is_view_.push_back(group.family == plan::kViewFamily);
+  Readings(const graph::Graph& graph, const plan::EntryPlan& plan) : graph_(graph), producers_(graph.producers()) {
+    for (const plan::GroupPlan& group : plan.groups) is_view_.push_back(group.family == plan::kViewFamily);
   }
 
   // Of each storage that `group` reads. A constant of one element is part of the code.
@@ -81,23 +83,24 @@ int64_t bytes_of(const graph::Graph& graph, const std::vector<graph::ValueId>& v
 }
 
 // Of a group that changes a slice of a state in its place, how many bytes of the state it does not touch; else 0.
-int64_t untouched_bytes(const ArtefactGraph& read, const graph::Node& node, const graph::OpTable& ops) {
-  for (const format::State& state : read.states) {
-    const graph::ValueId before = read.graph.find_value(state.tensor.name), after = read.graph.find_value(state.next);
+int64_t untouched_bytes(const graph::Graph& graph, const std::vector<format::State>& states, const graph::Node& node,
+                        const graph::OpTable& ops) {
+  for (const format::State& state : states) {
+    const graph::ValueId before = graph.find_value(state.tensor.name), after = graph.find_value(state.next);
     const bool writes = std::ranges::count(node.outputs, after) > 0;
-    if (!writes || transform::in_place(ops, read.graph, node, before, after) != transform::InPlace::kSlice) continue;
+    if (!writes || transform::in_place(ops, graph, node, before, after) != transform::InPlace::kSlice) continue;
     const graph::ValueId update = node.inputs[1];
-    return read.graph.value(after).type.bytes() - read.graph.value(update).type.bytes();
+    return graph.value(after).type.bytes() - graph.value(update).type.bytes();
   }
   return 0;
 }
 
 // Q of a group. What it changes of a state in its place is written, and nothing else of the state is read or written.
-int64_t bound_bytes(const ArtefactGraph& read, const std::map<graph::ValueId, Reading>& readings,
+int64_t bound_bytes(const graph::Graph& graph, const std::map<graph::ValueId, Reading>& readings,
                     const graph::Node& node, int64_t untouched) {
-  int64_t whole = bytes_of(read.graph, node.outputs);
+  int64_t whole = bytes_of(graph, node.outputs);
   for (const auto& [id, reading] : readings) whole += reading.touched;
-  return untouched == 0 ? whole : whole - untouched - read.graph.value(node.outputs[0]).type.bytes();
+  return untouched == 0 ? whole : whole - untouched - graph.value(node.outputs[0]).type.bytes();
 }
 
 // Steps of a group are named after it, with the kernel's name behind when there are several.
@@ -234,52 +237,97 @@ double dram_bandwidth(const TargetInfo& info, int threads) {
 
 double best_known_us(const GroupReport& report) {
   if (report.run_us > 0) return report.run_us;
-  return report.plan.microseconds > 0 ? report.plan.microseconds : report.plan.predicted_us;
+  const double once = report.plan.microseconds > 0 ? report.plan.microseconds : report.plan.predicted_us;
+  return once * static_cast<double>(report.turns);
 }
 
-EntryReport explain_entry(const std::vector<uint8_t>& artefact, const Explained& run, const targets::Target& target) {
-  const ArtefactGraph read = read_graph(artefact, run.level, run.entry);
-  const format::Manifest manifest = format::Artefact::parse(artefact).manifest();
-  const std::vector<StepBytes> all_moved =
-      bytes_of_steps(manifest.entries.at(manifest_entry(manifest, run.level, run.entry)));
-  std::span<const StepBytes> moved = all_moved;
-  std::span<const StepTime> timed = run.steps;
-  const graph::OpTable all_operators = ops::all_ops();
-  const Readings readings(read);
-  EntryReport out;
-  out.layout_times = read.plan.layout_times;
-  for (size_t g = 0; g < read.graph.nodes.size(); ++g) {
-    const graph::Node& node = read.graph.nodes[g];
+namespace {
+
+// Groups of an entry, and of the bodies of its loops, in the order of their steps.
+class Explainer {
+ public:
+  Explainer(const ArtefactGraph& read, const Explained& run, const targets::Target& target,
+            std::span<const StepBytes> moved)
+      : read_(read), run_(run), target_(target), moved_(moved), timed_(run.steps), ops_(ops::all_ops()) {}
+
+  std::vector<GroupReport> run() {
+    explain(read_.graph, read_.plan, 1);
+    std::vector<GroupReport> all;
+    for (std::vector<GroupReport>& groups : graphs_) append(all, std::move(groups));
+    return all;
+  }
+
+ private:
+  void explain(const graph::Graph& graph, const plan::EntryPlan& plan, int64_t turns) {
+    const size_t place = graphs_.size();
+    graphs_.emplace_back();
+    const Readings readings(graph, plan);
+    size_t loops = 0;
+    for (size_t g = 0; g < graph.nodes.size(); ++g) {
+      graphs_[place].push_back(report_of(graph, readings, g, plan.groups.at(g), turns));
+      if (const graph::Node* loop = graph::loop_of(graph.nodes[g]))
+        explain(*loop->body, plan.bodies.at(loops++), turns * graph::repeat_of(*loop).turns);
+    }
+  }
+
+  GroupReport report_of(const graph::Graph& graph, const Readings& readings, size_t g, const plan::GroupPlan& plan,
+                        int64_t turns) {
+    const graph::Node& node = graph.nodes[g];
     GroupReport report;
-    report.plan = read.plan.groups.at(g);
-    name_values(read.graph, node, all_operators, report);
+    report.plan = plan;
+    report.turns = turns;
+    name_values(graph, node, ops_, report);
     report.makes_room = transform::makes_room(node);
     const std::map<std::string, std::string> nodes = report.plan.other_candidates.empty()
                                                          ? std::map<std::string, std::string>()
-                                                         : graph::to_te(*node.body, all_operators).nodes;
+                                                         : graph::to_te(*node.body, ops_).nodes;
     for (plan::OtherCandidate& candidate : report.plan.other_candidates) {
       candidate.reason = graph::in_words_of_graph(candidate.reason, nodes);
       candidate.differs = graph::in_words_of_graph(candidate.differs, nodes);
     }
-    const int64_t untouched = untouched_bytes(read, node, all_operators);
-    if (report.plan.family != plan::kViewFamily) {
-      const std::map<graph::ValueId, Reading> read_by_it = readings.of(node);
-      report.bound_bytes = bound_bytes(read, read_by_it, node, untouched);
-      report.flop = driver::contraction_flop(driver::build_te({read.graph, node, all_operators, target}).program);
-      for (const StepTime& step : take_steps(report.plan.name, timed)) report.run_us += step.microseconds;
-      const std::span<const StepBytes> own = take_steps(report.plan.name, moved);
-      report.steps = std::ssize(own);
-      for (const StepBytes& step : own) report.moved_bytes += step.bytes;
-      report.moved_bytes -= untouched;  // its step names the whole state
-      for (const auto& [id, reading] : read_by_it) report.moved_bytes -= reading.whole - reading.touched;
-    }
+    if (plan::has_code(plan)) add_costs(graph, node, readings, report);
     const double ns = best_known_us(report) * 1000;
-    report.mue = mue_of(report.bound_bytes, ns, bandwidth_for(report.bound_bytes, target.info, run.threads));
-    report.dram_mue = mue_of(report.bound_bytes, ns, dram_bandwidth(target.info, run.threads));
-    report.peak_per_ns = peak_for(read.graph, node, target.info, run.threads);
+    report.mue = mue_of(report.bound_bytes, ns, bandwidth_for(report.bound_bytes / turns, target_.info, run_.threads));
+    report.dram_mue = mue_of(report.bound_bytes, ns, dram_bandwidth(target_.info, run_.threads));
+    report.peak_per_ns = peak_for(graph, node, target_.info, run_.threads);
     if (ns > 0 && report.peak_per_ns > 0) report.peak_share = 100 * report.flop / (ns * report.peak_per_ns);
-    out.groups.push_back(std::move(report));
+    return report;
   }
+
+  void add_costs(const graph::Graph& graph, const graph::Node& node, const Readings& readings, GroupReport& report) {
+    const int64_t untouched = untouched_bytes(graph, read_.states, node, ops_);
+    const std::map<graph::ValueId, Reading> read_by_it = readings.of(node);
+    report.bound_bytes = bound_bytes(graph, read_by_it, node, untouched) * report.turns;
+    report.flop = driver::contraction_flop(driver::build_te({graph, node, ops_, target_}).program) *
+                  static_cast<double>(report.turns);
+    for (const StepTime& step : take_steps(report.plan.name, timed_)) report.run_us += step.microseconds;
+    const std::span<const StepBytes> own = take_steps(report.plan.name, moved_);
+    report.steps = std::ssize(own);
+    for (const StepBytes& step : own) report.moved_bytes += step.bytes;
+    report.moved_bytes -= untouched;  // its step names the whole state
+    for (const auto& [id, reading] : read_by_it) report.moved_bytes -= reading.whole - reading.touched;
+    report.moved_bytes *= report.turns;
+  }
+
+  const ArtefactGraph& read_;
+  const Explained& run_;
+  const targets::Target& target_;
+  std::span<const StepBytes> moved_;  // that no group has taken yet
+  std::span<const StepTime> timed_;
+  const graph::OpTable ops_;
+  std::vector<std::vector<GroupReport>> graphs_;  // of the entry, then of each body
+};
+
+}  // namespace
+
+EntryReport explain_entry(const std::vector<uint8_t>& artefact, const Explained& run, const targets::Target& target) {
+  const ArtefactGraph read = read_graph(artefact, run.level, run.entry);
+  const format::Manifest manifest = format::Artefact::parse(artefact).manifest();
+  const std::vector<StepBytes> moved =
+      bytes_of_steps(manifest.entries.at(manifest_entry(manifest, run.level, run.entry)));
+  EntryReport out;
+  out.groups = Explainer(read, run, target, moved).run();
+  out.layout_times = read.plan.layout_times;
   out.flows = flows_of(read.graph);
   out.edges = read.plan.reasons.edges;
   for (const plan::ValueReason& reason : read.plan.reasons.values) {

@@ -21,7 +21,8 @@ struct OperatorReport {
 
 struct GroupReport {
   plan::GroupPlan plan;     // family, schedule, predicted and measured time, the other candidates with their reasons
-  int64_t steps = 0;        // kernels that it has; a view has none
+  int64_t turns = 1;        // of the loops around it: how often it runs; what follows is of all of them together
+  int64_t steps = 0;        // kernels that it has; views and loops have none
   double run_us = 0;        // of the profiled run; 0: there was none
   int64_t bound_bytes = 0;  // Q: every distinct input read once, every output written once
   int64_t moved_bytes =
@@ -56,7 +57,8 @@ struct Flow {
 
 /// Of one entry.
 struct EntryReport {
-  std::vector<GroupReport> groups;  // in the order of execution
+  /// In the order of execution; behind them those of the bodies of loops, body after body.
+  std::vector<GroupReport> groups;
   std::vector<plan::EdgeReason> edges;
   std::vector<ValueReport> values;
   std::vector<Flow> flows;

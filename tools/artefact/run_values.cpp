@@ -17,12 +17,12 @@ std::vector<std::byte> to_storage(const graph::Value& value, std::span<const std
   return te::materialize(logical, value.type.type.bytes(), value.type.shape, value.layout);
 }
 
-RunValues::RunValues(const graph::Graph& graph, Session& session, const std::vector<Array>& inputs,
-                     const std::vector<Array>& outputs)
+RunValues::RunValues(const graph::Graph& graph, Session& session, const std::vector<RefTensor>& inputs,
+                     const std::vector<RefTensor>& outputs)
     : graph_(graph), session_(session) {
-  for (size_t i = 0; i < inputs.size(); ++i) known_[graph.inputs[i]] = to_reference(inputs[i]);
+  for (size_t i = 0; i < inputs.size(); ++i) known_[graph.inputs[i]] = inputs[i];
   for (size_t i = 0; i < outputs.size(); ++i) {  // the error word, if there is one, is no output of the session
-    known_[graph.outputs[i]] = to_reference(outputs[i]);
+    known_[graph.outputs[i]] = outputs[i];
     know_sources_of_views(graph.outputs[i]);
   }
   const std::vector<std::string> names = session.buffer_names();

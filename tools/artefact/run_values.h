@@ -11,9 +11,10 @@ namespace tw::artefact {
 
 class RunValues {
  public:
-  /// Of the last run of `session`, an artefact of `graph` whose buffers do not share memory. Both must outlive this.
-  RunValues(const graph::Graph& graph, Session& session, const std::vector<Array>& inputs,
-            const std::vector<Array>& outputs);
+  /// Of the last run of `session`, an artefact of `graph`, or of a loop with that body, whose buffers do not share
+  /// memory; of a loop those of its last turn. Both must outlive this.
+  RunValues(const graph::Graph& graph, Session& session, const std::vector<graph::RefTensor>& inputs,
+            const std::vector<graph::RefTensor>& outputs);
 
   /// The value in logical order; null when it has no place of its own (a view that is stored in an output).
   const graph::RefTensor* find(graph::ValueId id);

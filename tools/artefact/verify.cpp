@@ -8,8 +8,11 @@
 #include "artefact/bounded.h"
 #include "artefact/run_values.h"
 #include "driver/compile_level.h"
+#include "graph/repeat.h"
 #include "ops/list.h"
 #include "support/error.h"
+#include "support/join.h"
+#include "transform/loops/unroll.h"
 
 namespace tw::artefact {
 namespace {
@@ -34,27 +37,90 @@ std::vector<double> operator_bounds_of(const Bounded& bounded, size_t output) {
   return bounded.operator_bounds.empty() ? std::vector<double>() : bounded.operator_bounds[output];
 }
 
-GroupCheck check_group(const ArtefactGraph& model, size_t index, RunValues& values, const graph::OpTable& ops) {
-  const graph::Node& node = model.graph.nodes[index];
-  GroupCheck check{.group = node.name, .family = model.plan.groups.at(index).family, .outputs = {}};
-  if (check.family == plan::kViewFamily) return check;
-  std::vector<RefTensor> inputs;
-  for (const ValueId id : node.inputs) {
+// The groups of an artefact, and those of the bodies of its loops, on the values that a run left.
+class GroupChecker {
+ public:
+  GroupChecker(Session& session, const graph::OpTable& ops, const VerifyProgress& progress)
+      : session_(session), ops_(ops), progress_(progress) {}
+
+  std::vector<GroupCheck> run(const ArtefactGraph& model, RunValues& values) {
+    total_ = count(model.graph) + 1;
+    check(model.graph, model.plan, values);
+    return std::move(checks_);
+  }
+
+ private:
+  static int64_t count(const graph::Graph& graph) {
+    int64_t groups = std::ssize(graph.nodes);
+    for (const graph::Node& node : graph.nodes) {
+      if (const graph::Node* loop = graph::loop_of(node)) groups += count(*loop->body);
+    }
+    return groups;
+  }
+
+  void check(const graph::Graph& graph, const plan::EntryPlan& plan, RunValues& values) {
+    size_t loops = 0;
+    for (size_t g = 0; g < graph.nodes.size(); ++g) {
+      checks_.push_back(check_group(graph, plan.groups.at(g), g, values));
+      if (progress_) progress_("verify", std::ssize(checks_), total_);
+      if (const graph::Node* loop = graph::loop_of(graph.nodes[g]))
+        check_last_turn(graph.nodes[g], *loop, plan.bodies.at(loops++), values);
+    }
+  }
+
+  const RefTensor& value(RunValues& values, const graph::Graph& graph, ValueId id) const {
     const RefTensor* value = values.find(id);
-    TW_CHECK(value != nullptr, "value {} cannot be read back", model.graph.value(id).name);
-    inputs.push_back(*value);
+    TW_CHECK(value != nullptr, "value {} cannot be read back", graph.value(id).name);
+    return *value;
   }
-  const Bounded want = evaluate_bounded(*node.body, ops, inputs, kGroupTrials);
-  check.has_larger_bound = !want.operator_bounds.empty();
-  for (size_t k = 0; k < node.outputs.size(); ++k) {
-    const RefTensor* got = values.find(node.outputs[k]);
-    // An output stored in the place of a view that leaves the graph is checked through that view.
-    if (got != nullptr)
-      check.outputs.push_back(driver::compare(model.graph.value(node.outputs[k]).name, *got, want.values[k],
-                                              want.bounds[k], operator_bounds_of(want, k)));
+
+  // What the body was given in the last turn, and what it made, are rows of what the loop read and wrote.
+  void check_last_turn(const graph::Node& group, const graph::Node& loop, const plan::EntryPlan& plan,
+                       RunValues& outside) {
+    const graph::Repeat repeat = graph::repeat_of(loop);
+    const int64_t last = repeat.turns - 1;
+    std::vector<RefTensor> inputs, outputs, rows;
+    const auto given = [&](ValueId id) { return *outside.find(group.inputs.at(index_of(group.body->inputs, id))); };
+    for (const ValueId id : loop.outputs)
+      outputs.push_back(*outside.find(group.outputs.at(index_of(group.body->outputs, id))));
+    for (size_t k = 0; k < loop.inputs.size(); ++k) {
+      if (k < repeat.carried && last > 0) {
+        inputs.push_back(outputs[k].row(repeat.output_row(k, last - 1)));
+      } else if (k >= repeat.carried && k < repeat.carried + repeat.scanned) {
+        inputs.push_back(given(loop.inputs[k]).row(repeat.input_row(k - repeat.carried, last)));
+      } else {
+        inputs.push_back(given(loop.inputs[k]));
+      }
+    }
+    for (size_t j = 0; j < outputs.size(); ++j) rows.push_back(outputs[j].row(repeat.output_row(j, last)));
+    RunValues values(*loop.body, session_, inputs, rows);
+    check(*loop.body, plan, values);
   }
-  return check;
-}
+
+  GroupCheck check_group(const graph::Graph& graph, const plan::GroupPlan& plan, size_t index, RunValues& values) {
+    const graph::Node& node = graph.nodes[index];
+    GroupCheck check{.group = node.name, .family = plan.family, .outputs = {}};
+    if (!plan::has_code(plan)) return check;
+    std::vector<RefTensor> inputs;
+    for (const ValueId id : node.inputs) inputs.push_back(value(values, graph, id));
+    const Bounded want = evaluate_bounded(*node.body, ops_, inputs, kGroupTrials);
+    check.has_larger_bound = !want.operator_bounds.empty();
+    for (size_t k = 0; k < node.outputs.size(); ++k) {
+      const RefTensor* got = values.find(node.outputs[k]);
+      // An output stored in the place of a view that leaves the graph is checked through that view.
+      if (got != nullptr)
+        check.outputs.push_back(driver::compare(graph.value(node.outputs[k]).name, *got, want.values[k], want.bounds[k],
+                                                operator_bounds_of(want, k)));
+    }
+    return check;
+  }
+
+  Session& session_;
+  const graph::OpTable& ops_;
+  const VerifyProgress& progress_;
+  std::vector<GroupCheck> checks_;
+  int64_t total_ = 0;
+};
 
 // A single element says little of the size of its error: small outputs are sampled more often.
 int trials_for(const graph::Graph& graph) {
@@ -69,7 +135,7 @@ std::vector<driver::WorstElement> check_model(const graph::Graph& source, const 
                                               const std::vector<Array>& outputs) {
   std::vector<RefTensor> references;
   for (const Array& input : inputs) references.push_back(to_reference(input));
-  Bounded want = evaluate_bounded(source, ops, references, trials_for(source), numerics);
+  Bounded want = evaluate_bounded(transform::unroll_all(source, ops), ops, references, trials_for(source), numerics);
   std::vector<driver::WorstElement> worst;
   for (size_t k = 0; k < outputs.size(); ++k) {
     // Of the operators as they are defined: a model that Winograd computes has the bound of one that it does not.
@@ -115,12 +181,8 @@ VerifyReport verify_artefact(const std::vector<uint8_t>& artefact, const graph::
   report.target = session.target();
   report.entry = model.plan.name;
   const GraphArrays arrays = arrays_of(model, inputs, outputs);
-  RunValues values(model.graph, session, arrays.inputs, arrays.outputs);
-  const auto total = static_cast<int64_t>(model.graph.nodes.size()) + 1;
-  for (size_t g = 0; g < model.graph.nodes.size(); ++g) {
-    report.groups.push_back(check_group(model, g, values, ops));
-    if (progress) progress("verify", static_cast<int64_t>(g) + 1, total);
-  }
+  RunValues values(model.graph, session, mapped(arrays.inputs, to_reference), mapped(arrays.outputs, to_reference));
+  report.groups = GroupChecker(session, ops, progress).run(model, values);
   const driver::Rounded rounded = driver::count_rounded(model.graph);
   const NumericsOptions numerics = {rounded.to_bf16 > 0   ? Operands::kBf16
                                     : rounded.to_tf32 > 0 ? Operands::kTf32

@@ -37,10 +37,11 @@ std::vector<artefact::StepTime> profile(artefact::Session& session) {
 std::string time_text(const artefact::GroupReport& r) {
   std::string text;
   if (r.run_us > 0) text += fmt::format("{:.1f} us now", r.run_us);
+  const std::string_view each = r.turns > 1 ? " a turn" : "";
   if (r.plan.microseconds > 0)
-    text += fmt::format("{}{:.1f} us when compiled", text.empty() ? "" : ", ", r.plan.microseconds);
+    text += fmt::format("{}{:.1f} us{} when compiled", text.empty() ? "" : ", ", r.plan.microseconds, each);
   if (r.plan.predicted_us > 0)
-    text += fmt::format("{}{:.1f} us predicted", text.empty() ? "" : ", ", r.plan.predicted_us);
+    text += fmt::format("{}{:.1f} us{} predicted", text.empty() ? "" : ", ", r.plan.predicted_us, each);
   return text.empty() ? "time unknown" : text;
 }
 
@@ -62,7 +63,10 @@ std::string why_not(const plan::OtherCandidate& c, double chosen_us) {
 }
 
 void print_group(const GlobalOptions& global, const artefact::GroupReport& r) {
-  say(global, fmt::format("{}: {}, {}", r.plan.name, r.plan.family, time_text(r)));
+  if (r.plan.family == plan::kLoopFamily)
+    return say(global, fmt::format("{}: loop; its groups are among the others", r.plan.name));
+  const std::string turns = r.turns > 1 ? fmt::format(" in {} turns", r.turns) : "";
+  say(global, fmt::format("{}: {}{}, {}", r.plan.name, r.plan.family, turns, time_text(r)));
   std::string bounds = fmt::format("  {} moved, at least {} in and out", size_text(static_cast<double>(r.moved_bytes)),
                                    size_text(static_cast<double>(r.bound_bytes)));
   if (r.mue > 0) bounds += fmt::format(", {:.1f} % of the memory's speed (MUE)", r.mue);
@@ -143,6 +147,7 @@ nlohmann::ordered_json to_json(const artefact::GroupReport& r) {
     other_candidates.push_back(to_json(candidate, r.plan.microseconds));
   return {{"name", r.plan.name},
           {"family", r.plan.family},
+          {"turns", r.turns},
           {"reads", r.reads},
           {"computes", r.computes},
           {"run_us", known(r.run_us)},

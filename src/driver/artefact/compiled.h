@@ -26,6 +26,7 @@ struct EntryCode {
   std::vector<GroupCode> groups;
   std::vector<int> program_of_group;                 // index in the ProgramSet, -1 for an alias
   std::map<graph::ValueId, graph::ValueId> aliases;  // as those of EntryGroups
+  std::vector<EntryCode> bodies;                     // of its loops, in the order of their groups
 };
 
 /// All entries for one target.

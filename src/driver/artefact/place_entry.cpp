@@ -4,11 +4,13 @@
 #include <optional>
 #include <set>
 
+#include "driver/artefact/embed_loop.h"
 #include "driver/artefact/plan_memory.h"
 #include "driver/artefact/step_order.h"
 #include "driver/code/format_type.h"
 #include "graph/error_output.h"
 #include "runtime/format/cuda_step.h"
+#include "runtime/format/turns.h"
 #include "support/error.h"
 #include "support/join.h"
 
@@ -49,7 +51,7 @@ class Placer {
     keep_other_constants();
     place_arena();
     order_steps();
-    double flop = 0;
+    double flop = loop_flop_;
     for (const GroupCode& group : code_.groups) flop += group.lowered.flop;
     entry_.flop = static_cast<int64_t>(flop);
     return std::move(out_);
@@ -129,8 +131,10 @@ class Placer {
   }
 
   void make_steps() {
+    size_t loops = 0;
     for (size_t g = 0; g < code_.groups.size(); ++g) {
       const int program = code_.program_of_group[g];
+      if (graph::loop_of(code_.graph.nodes[g]) != nullptr) add_loop(g, code_.bodies[loops++]);
       if (program < 0) continue;
       std::map<std::string, int64_t> temporaries;
       const std::vector<loop::Kernel>& kernels = code_.groups[g].lowered.loops->kernels;
@@ -154,6 +158,42 @@ class Placer {
         step_writes_.push_back(written_by(kernels[k]));
       }
     }
+  }
+
+  void add_loop(size_t g, const EntryCode& code) {
+    const graph::Node& group = code_.graph.nodes[g];
+    const graph::Node& loop = *graph::loop_of(group);
+    PlacedEntry body = Placer(device_, code, kernels_, weights_, {{}, Branches::kNone}).run();
+    // Names of buffers say which value lies there: those of a body are others than the values around it.
+    const std::string prefix = graph::body_prefix(code_.graph, group);
+    body.graph = graph::with_prefix(std::move(body.graph), prefix);
+    for (format::Buffer& buffer : body.entry.buffers) {
+      if (!buffer.name.empty()) buffer.name = prefix + buffer.name;
+    }
+    LoopPorts ports{graph::repeat_of(loop), {}, {}};
+    for (const ValueId id : ports_of(group, group.body->inputs, loop.inputs, group.inputs))
+      ports.inputs.push_back(code_.graph.value(id).is_constant() ? buffer_of_constant(id, Layout())
+                                                                 : buffer_of_value(id));
+    for (const ValueId id : ports_of(group, group.body->outputs, loop.outputs, group.outputs))
+      ports.outputs.push_back(buffer_of_value(id));
+    EmbeddedLoop made = embed_loop(body.entry, ports, entry_);
+    append(step_args_, std::move(made.step_args));
+    step_writes_.resize(step_args_.size());
+    within_.merge(made.within);
+    append(out_.layouts, std::move(body.layouts));
+    entry_.scratch_bytes_per_thread = std::max(entry_.scratch_bytes_per_thread, body.entry.scratch_bytes_per_thread);
+    loop_flop_ += static_cast<double>(body.entry.flop) * static_cast<double>(ports.repeat.turns);
+    out_.graph.nodes[g].body = graph::with_loop_body(*group.body, std::move(body.graph));
+  }
+
+  // Of the loop's values, which are `inside` of its group, those outside of it.
+  std::vector<ValueId> ports_of(const graph::Node& group, const std::vector<ValueId>& boundary,
+                                const std::vector<ValueId>& inside, const std::vector<ValueId>& outside) const {
+    return mapped(inside, [&](ValueId id) {
+      const int64_t position = index_of(boundary, id);
+      TW_CHECK(position >= 0, "the loop of '{}' has a value that its group does not have", group.name);
+      return outside[static_cast<size_t>(position)];
+    });
   }
 
   // By argument; the workspace, behind those of the kernel, is written.
@@ -184,12 +224,24 @@ class Placer {
     const int64_t steps = std::ssize(step_args_);
     std::vector<BufferRequest> all(entry_.buffers.size(), {.first_step = steps});
     const auto use = [&](int64_t buffer, int64_t step) {
-      BufferRequest& request = all[static_cast<size_t>(buffer)];
+      const auto part = within_.find(buffer);
+      BufferRequest& request = all[static_cast<size_t>(part == within_.end() ? buffer : part->second.whole)];
       request.first_step = std::min(request.first_step, step);
       request.last_step = std::max(request.last_step, step);
     };
+    const auto use_at = [&](int64_t buffer, int64_t step) {
+      use(buffer, step);
+      for (const format::Repeat& repeat : entry_.repeats) {  // what a turn reads, the next one may read, too
+        if (!format::holds(repeat, step)) continue;
+        use(buffer, repeat.first);
+        use(buffer, repeat.first + repeat.count - 1);
+      }
+    };
     for (int64_t s = 0; s < steps; ++s) {
-      for (const int64_t b : step_args_[static_cast<size_t>(s)]) use(b, s);
+      for (const int64_t b : step_args_[static_cast<size_t>(s)]) {
+        use_at(b, s);
+        for (const int64_t first : entry_.buffers[static_cast<size_t>(b)].initial) use_at(first, s);
+      }
     }
     for (const format::Zeros& zeros : entry_.zeros) {
       use(zeros.buffer, 0);
@@ -198,7 +250,7 @@ class Placer {
     std::vector<BufferRequest> requests;
     std::vector<size_t> places;
     for (size_t b = 0; b < entry_.buffers.size(); ++b) {
-      if (entry_.buffers[b].place != format::Place::kArena) continue;
+      if (entry_.buffers[b].place != format::Place::kArena || within_.contains(static_cast<int64_t>(b))) continue;
       all[b].bytes = entry_.buffers[b].bytes;
       requests.push_back(all[b]);
       places.push_back(b);
@@ -206,6 +258,9 @@ class Placer {
     if (device_ == DeviceKind::kCuda && branches_ == Branches::kAuto) keep_small(requests, steps);
     const MemoryPlan plan = plan_memory(requests);
     for (size_t i = 0; i < places.size(); ++i) entry_.buffers[places[i]].offset = plan.offsets[i];
+    for (const auto& [b, within] : within_)
+      entry_.buffers[static_cast<size_t>(b)].offset =
+          entry_.buffers[static_cast<size_t>(within.whole)].offset + within.offset;
     entry_.arena_bytes = plan.arena_bytes;
   }
 
@@ -261,7 +316,7 @@ class Placer {
   }
 
   void order_steps() {
-    if (branches_ == Branches::kNone) return;
+    if (branches_ == Branches::kNone || !entry_.repeats.empty()) return;  // steps of loops are a chain
     std::vector<std::vector<MemoryAccess>> accesses;
     for (size_t s = 0; s < entry_.cuda_steps.size(); ++s) accesses.push_back(accesses_of(s));
     const std::vector<std::vector<int64_t>> waits = waits_of(accesses);
@@ -280,6 +335,8 @@ class Placer {
   std::vector<std::vector<bool>> step_writes_;      // whether it writes them
   std::map<ValueId, size_t> input_of_, output_of_;  // storages that are tensors of the caller's
   std::map<ValueId, int64_t> value_buffer_;
+  std::map<int64_t, Within> within_;  // buffers of loops
+  double loop_flop_ = 0;
   std::map<int64_t, int64_t> workspaces_;           // of kernels
   std::map<std::string, int64_t> constant_buffer_;  // constant and layout
   std::set<ValueId> kept_;                          // constants that have a buffer

@@ -114,9 +114,8 @@ Source read_source(const Json& json, std::span<const uint8_t> rest) {
 
 }  // namespace
 
-SourceEntry source_entry(const graph::Graph& ungrouped, const graph::Graph& groups,
-                         const std::vector<Layout>& layouts) {
-  SourceEntry entry{graph::to_outline(ungrouped), layouts, {}};
+std::map<std::string, std::string> renamed_constants(const graph::Graph& ungrouped, const graph::Graph& groups) {
+  std::map<std::string, std::string> renamed;
   std::map<std::pair<const void*, Shape>, std::string> before;
   std::set<std::string> names;
   for (const graph::Value& value : ungrouped.values) {
@@ -128,9 +127,15 @@ SourceEntry source_entry(const graph::Graph& ungrouped, const graph::Graph& grou
     if (!value.is_constant() || names.contains(value.name)) continue;
     const auto found = before.find({value.constant.get(), value.type.shape});
     TW_CHECK(found != before.end(), "constant '{}' came when groups were formed", value.name);
-    entry.renamed[value.name] = found->second;
+    renamed[value.name] = found->second;
   }
-  return entry;
+  return renamed;
+}
+
+std::string joined(const std::map<std::string, std::string>& outlines) {
+  std::string all;
+  for (const auto& [prefix, outline] : outlines) all += outline;
+  return all;
 }
 
 CompileOptions options_of(const Source& source) {

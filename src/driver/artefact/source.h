@@ -19,9 +19,9 @@ namespace tw::driver {
 
 /// Of one entry, in the order of Manifest::entries.
 struct SourceEntry {
-  std::string outline;          // graph::to_outline before groups were formed
-  std::vector<Layout> layouts;  // of the buffers in place kWeights, in their order
-  /// Constants whose name in the graph of groups is another than before.
+  std::string outline;          // graph::to_outline before groups were formed, and those of the bodies of its loops
+  std::vector<Layout> layouts;  // of the buffers in place kWeights that do not move, in their order
+  /// Constants whose name in the graph of groups is another than before. In bodies names begin with graph::body_prefix.
   std::map<std::string, std::string> renamed;
   friend bool operator==(const SourceEntry&, const SourceEntry&) = default;
 };
@@ -34,8 +34,10 @@ struct Source {
   std::vector<SourceEntry> entries;
 };
 
-/// What an entry's source is when its graph was `ungrouped` before it became one of `groups`.
-SourceEntry source_entry(const graph::Graph& ungrouped, const graph::Graph& groups, const std::vector<Layout>& layouts);
+/// Of a graph that was `ungrouped` before it became one of `groups`: SourceEntry::renamed.
+std::map<std::string, std::string> renamed_constants(const graph::Graph& ungrouped, const graph::Graph& groups);
+/// The outline of an entry, of those of its graph and of bodies by the prefixes of their names.
+std::string joined(const std::map<std::string, std::string>& outlines);
 
 /// The options that passes were run with.
 CompileOptions options_of(const Source& source);

@@ -57,7 +57,8 @@ std::map<graph::ValueId, std::vector<Layout>> layout_labels(const LayoutTask& ta
   std::map<graph::ValueId, bool> is_pinned;
   for (size_t n = 0; n < graph.nodes.size(); ++n) {
     const graph::Node& node = graph.nodes[n];
-    if (!task.groups.is_view(n) && !task.groups.te[n].in_place.empty()) {
+    const bool is_fixed = task.groups.is_loop(n) || !task.groups.te[n].in_place.empty();
+    if (!task.groups.is_view(n) && is_fixed) {
       for (const auto* ids : {&node.inputs, &node.outputs}) {
         for (const graph::ValueId id : *ids) is_pinned[id] = true;
       }

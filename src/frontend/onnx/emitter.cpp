@@ -4,15 +4,10 @@
 
 #include "expr/scalar.h"
 #include "frontend/onnx/file/tensor_data.h"
+#include "graph/stacked_rows.h"
 #include "support/error.h"
 
 namespace tw::frontend {
-namespace {
-
-constexpr int64_t kRowsOfBlock = 32;                   // that are cut out of one value
-constexpr size_t kMaxParts = 256, kPartsOfBlock = 64;  // of one concat, and of each where there are more
-
-}  // namespace
 
 using Id = Emitter::Id;
 
@@ -76,19 +71,7 @@ Id Emitter::expand(Id x, const Shape& target) {
   return op("expand", {x}, {{"shape", target}});
 }
 
-Id Emitter::concat(const Ids& parts, int64_t axis) {
-  if (parts.size() == 1) return parts[0];
-  if (parts.size() > kMaxParts) {
-    Ids blocks;
-    for (size_t from = 0; from < parts.size(); from += kPartsOfBlock) {
-      const auto first = parts.begin() + static_cast<std::ptrdiff_t>(from);
-      const size_t count = std::min(kPartsOfBlock, parts.size() - from);
-      blocks.push_back(concat({first, first + static_cast<std::ptrdiff_t>(count)}, axis));
-    }
-    return concat(blocks, axis);
-  }
-  return op("concat", parts, {{"axis", axis}});
-}
+Id Emitter::concat(const Ids& parts, int64_t axis) { return graph::StackedRows(*this).concat(parts, axis); }
 
 Id Emitter::slice(Id x, const std::vector<Range>& ranges) {
   const size_t rank = shape(x).size();
@@ -105,39 +88,7 @@ Id Emitter::slice(Id x, const std::vector<Range>& ranges) {
   return op("slice", {x}, {{"starts", starts}, {"steps", steps}, {"extents", extents}});
 }
 
-Emitter::Ids Emitter::rows(Id x, int64_t axis) {
-  const Shape whole = shape(x);
-  const int64_t count = whole.at(static_cast<size_t>(axis));
-  Shape row = whole;
-  row.erase(row.begin() + axis);
-  Ids rows;
-  if (count > kRowsOfBlock) {
-    const auto at = whole.begin() + axis;
-    cut(reshape(x, {num_elements({whole.begin(), at}), count, num_elements({at + 1, whole.end()})}), row, rows);
-    return rows;
-  }
-  for (int64_t i = 0; i < count; ++i) rows.push_back(reshape(slice(x, axis, i, 1), row));
-  return rows;
-}
-
-// x is [outer, rows, inner], or with an axis of 1 before the last one: two blocks within each other differ in rank, so
-// that their slices stay two.
-void Emitter::cut(Id x, const Shape& row, Ids& rows) {
-  const Shape whole = shape(x);
-  const bool is_flat = whole.size() == 3;
-  int64_t block = 1;
-  while (block * kRowsOfBlock < whole[1]) block *= kRowsOfBlock;
-  for (int64_t start = 0; start < whole[1]; start += block) {
-    const int64_t extent = std::min(block, whole[1] - start);
-    const Id part = slice(x, 1, start, extent);
-    if (extent == 1) {
-      rows.push_back(reshape(part, row));
-    } else {
-      const Shape inside = is_flat ? Shape{whole[0], extent, 1, whole[2]} : Shape{whole[0], extent, whole.back()};
-      cut(reshape(part, inside), row, rows);
-    }
-  }
-}
+Emitter::Ids Emitter::rows(Id x, int64_t axis) { return graph::StackedRows(*this).rows(x, axis); }
 
 Id Emitter::pad(Id x, const std::vector<int64_t>& pads, const std::string& mode, graph::Attr value) {
   if (std::ranges::all_of(pads, [](int64_t p) { return p == 0; })) return x;

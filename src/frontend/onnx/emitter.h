@@ -54,7 +54,8 @@ class Emitter {
   Id unsqueeze(Id x, int64_t axis);  // an extent of 1 before `axis`
   Id transpose(Id x, const std::vector<int64_t>& perm);
   Id expand(Id x, const Shape& shape);  // shape is the whole result's
-  /// Thousands of parts are joined block by block: what one kernel does with all of them grows with their square.
+  /// All parts at once, or of thousands block by block (graph/stacked_rows.h).
+  Id concat_all(const Ids& parts, int64_t axis) { return op("concat", parts, {{"axis", axis}}); }
   Id concat(const Ids& parts, int64_t axis);
   /// Elements start, start + step, ... of each listed axis, `extents` many; starts within the tensor.
   struct Range {
@@ -62,8 +63,7 @@ class Emitter {
   };
   Id slice(Id x, const std::vector<Range>& ranges);
   Id slice(Id x, int64_t axis, int64_t start, int64_t extent) { return slice(x, {{axis, start, extent, 1}}); }
-  /// The elements of `x` along `axis`, one by one and without that axis. Of a long axis they are cut out block by
-  /// block: all blocks are cut alike, so thousands of rows need tens of different slices.
+  /// The elements of `x` along `axis`, one by one and without that axis.
   Ids rows(Id x, int64_t axis);
   /// pads: before every axis, then after every axis; negative ones cut. mode: "constant", "reflect", "edge", "wrap".
   Id pad(Id x, const std::vector<int64_t>& pads, const std::string& mode, graph::Attr value);
@@ -75,7 +75,6 @@ class Emitter {
   Id matmul(Id a, Id b) { return op("matmul", {a, b}); }
 
  private:
-  void cut(Id x, const Shape& row, Ids& rows);
   GraphBuilder& builder_;
   std::string name_;
 };

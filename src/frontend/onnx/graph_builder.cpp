@@ -100,6 +100,7 @@ std::vector<ValueId> GraphBuilder::append(graph::Node node, const std::string& v
 
 bool GraphBuilder::can_fold(const graph::OpCall& call, const std::vector<TensorType>& types) {
   if (graph::draws_numbers(call.node)) return false;  // who trains gives it a seed
+  if (call.node.body != nullptr) return false;        // what a loop costs, its tensors do not say
   int64_t work = 0;
   for (size_t k = 0; k < call.inputs.size(); ++k) {
     if (!call.present[k]) continue;

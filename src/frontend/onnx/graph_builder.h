@@ -37,6 +37,7 @@ class GraphBuilder {
   graph::RefTensor evaluate(graph::ValueId id);
   /// The same as they are in memory, for what does not change the graph.
   std::span<const std::byte> bytes(graph::ValueId id) const { return *graph_.value(id).constant; }
+  const graph::Bytes& shared_bytes(graph::ValueId id) const { return graph_.value(id).constant; }
   /// For every value whether constant() gave its elements, or those of what was computed from it.
   std::vector<bool> looked_at() const;
   size_t num_values() const { return graph_.values.size(); }
@@ -50,6 +51,9 @@ class GraphBuilder {
 
   /// Nothing is folded of the constant `id`: it may become something else.
   void keep(graph::ValueId id) { kept_.insert(id); }
+  bool is_kept(graph::ValueId id) const { return kept_.contains(id); }
+  /// The import depends on the elements of the constant `id`, as if constant() had been asked for them.
+  void look_at(graph::ValueId id) { looked_at_.push_back(id); }
   /// Gives the value `name` (or `name` with a suffix where it is taken).
   void rename(graph::ValueId id, const std::string& name);
   /// Gives the value exactly `name`; another value of that name gets a suffix.

@@ -27,8 +27,8 @@ int64_t opset_of(const NameScope& scope, const std::string& domain) {
 
 // What a body's nodes left under the name of its output.
 ValueId result_of(const NameScope& scope, std::string_view kind, const std::string& body, const std::string& name) {
-  const Binding* binding = scope.find(name);
-  if (binding == nullptr) throw UserError("no node of {} '{}' writes its output '{}'", kind, body, name);
+  const std::optional<Binding> binding = scope.find(name);
+  if (!binding) throw UserError("no node of {} '{}' writes its output '{}'", kind, body, name);
   if (binding->unsupported) throw BodyUnsupported{};
   return binding->id;
 }
@@ -159,9 +159,9 @@ void Importer::add_initializers(const onnx::GraphProto& graph, const Names& need
     check_limits(options_.watch.get(), "reading initializers");
     TensorData data = initial_value(tensor, scope);
     const TensorType type = data.type;
-    const ValueId id = builder_.add_constant(scope.prefix + tensor.name(), type, std::move(data.bytes));
+    const ValueId id = builder().add_constant(scope.prefix + tensor.name(), type, std::move(data.bytes));
     define(scope, tensor.name(), {id});
-    if (options_.purpose == Purpose::kTraining && may_be_weight(type)) builder_.keep(id);
+    if (options_.purpose == Purpose::kTraining && may_be_weight(type)) builder().keep(id);
     if (&graph == &model_.graph()) initializers_[tensor.name()] = id;
   }
   for (const auto& tensor : graph.sparse_initializer()) {
@@ -223,8 +223,8 @@ void Importer::import_node(const onnx::NodeProto& node, NameScope& scope) {
   bool usable = true;
   for (const std::string& name : node.input()) {
     if (name.empty()) continue;
-    const Binding* binding = scope.find(name);
-    if (binding == nullptr) {
+    const std::optional<Binding> binding = scope.find(name);
+    if (!binding) {
       throw UserError(
           "node '{}' ({}) reads '{}', which is neither an input nor an initializer, and which no node writes",
           node.name(), node.op_type(), name);
@@ -246,7 +246,7 @@ void Importer::convert(const onnx::NodeProto& node, NameScope& scope) {
   const int64_t opset = opset_of(scope, node.domain());
   NodeContext c(*this, node, scope, opset);
   c.set_inputs(mapped(node.input(), [&](const auto& name) { return name.empty() ? kAbsent : scope.find(name)->id; }));
-  const size_t first_new = builder_.num_values();
+  const size_t first_new = builder().num_values();
   try {
     define_outputs(node, convert_node(c), scope, first_new);
   } catch (const BodyUnsupported&) {
@@ -274,7 +274,7 @@ Outputs Importer::convert_node(NodeContext& c) {
   if (function != nullptr && (row == nullptr || !canonical_domain(c.node().domain()).empty()))
     return call_function(*function, c);
   for (size_t k = 0; k < c.num_inputs(); ++k) {
-    if (c.has(k) && builder_.sequence(c.input(k)) != nullptr && !reads_sequence(c.op()))
+    if (c.has(k) && builder().sequence(c.input(k)) != nullptr && !reads_sequence(c.op()))
       throw Unsupported("its input {} is a sequence", k);
   }
   Outputs outputs = row->convert(c);
@@ -311,8 +311,7 @@ Outputs Importer::call_function(const onnx::FunctionProto& function, NodeContext
   return outputs;
 }
 
-std::vector<ValueId> Importer::import_body(const onnx::GraphProto& body, const NameScope& outer,
-                                           const std::vector<ValueId>& inputs, const std::string& prefix) {
+NameScope Importer::scope_of_body(const onnx::GraphProto& body, const NameScope& outer, const std::string& prefix) {
   NameScope scope;
   scope.parent = &outer;
   scope.prefix = prefix;
@@ -321,6 +320,11 @@ std::vector<ValueId> Importer::import_body(const onnx::GraphProto& body, const N
   scope.depth = outer.depth + 1;
   visited_.insert(&body);
   if (scope.depth > kMaxDepth) throw UserError("functions and subgraphs are nested more than {} deep", kMaxDepth);
+  return scope;
+}
+
+std::vector<ValueId> Importer::import_nodes_of(const onnx::GraphProto& body, const std::vector<ValueId>& inputs,
+                                               NameScope& scope) {
   if (body.input_size() != static_cast<int>(inputs.size())) {
     throw UserError("subgraph '{}' has {} inputs, it is given {}", body.name(), body.input_size(), inputs.size());
   }
@@ -330,6 +334,46 @@ std::vector<ValueId> Importer::import_body(const onnx::GraphProto& body, const N
   add_initializers(body, names_read(body.node(), needed), scope);
   import_nodes(body.node(), std::move(needed), scope);
   return mapped(body.output(), [&](const auto& o) { return result_of(scope, "subgraph", body.name(), o.name()); });
+}
+
+std::vector<ValueId> Importer::import_body(const onnx::GraphProto& body, const NameScope& outer,
+                                           const std::vector<ValueId>& inputs, const std::string& prefix) {
+  NameScope scope = scope_of_body(body, outer, prefix);
+  return import_nodes_of(body, inputs, scope);
+}
+
+std::optional<std::vector<ValueId>> Importer::import_turn(const onnx::GraphProto& body, const NameScope& outer,
+                                                          LoopBody& loop, const std::vector<ValueId>& inputs,
+                                                          const std::string& prefix) {
+  const Mark before = mark();
+  std::optional<std::vector<ValueId>> outputs;
+  try {
+    NameScope scope = scope_of_body(body, outer, prefix);
+    scope.captured = [&loop](ValueId id) { return loop.captured(id); };
+    at_ = &loop.builder();
+    outputs = import_nodes_of(body, inputs, scope);
+    const bool has_sequence =
+        std::ranges::any_of(*outputs, [&](ValueId id) { return builder().sequence(id) != nullptr; });
+    const bool draws = dropouts_ != before.dropouts;  // each turn draws other numbers
+    if (has_sequence || draws) outputs.reset();
+  } catch (const BodyUnsupported&) {
+  } catch (const UserError&) {
+  } catch (const Unsupported&) {
+  }
+  if (!outputs) return_to(before);
+  at_ = before.at;
+  return outputs;
+}
+
+Importer::Mark Importer::mark() const { return {at_, visited_, unsupported_, bindable_, warnings_, dropouts_}; }
+
+void Importer::return_to(const Mark& mark) {
+  at_ = mark.at;
+  visited_ = mark.visited;
+  unsupported_ = mark.unsupported;
+  bindable_ = mark.bindable;
+  warnings_ = mark.warnings;
+  dropouts_ = mark.dropouts;
 }
 
 void Importer::define(NameScope& scope, const std::string& name, Binding binding) {
@@ -347,7 +391,7 @@ void Importer::define_outputs(const onnx::NodeProto& node, const Outputs& output
     const ValueId id = outputs[k];
     // A value made for this node takes the ONNX name; one that existed before (Identity) keeps the name it has.
     if (static_cast<size_t>(id) >= first_new && std::ranges::find(named, id) == named.end()) {
-      builder_.rename(id, scope.prefix + name);
+      builder().rename(id, scope.prefix + name);
       named.push_back(id);
     }
     if (scope.parent == nullptr && scope.depth == 0) check_declared(name, id);
@@ -396,7 +440,7 @@ void Importer::survey(const google::protobuf::RepeatedPtrField<onnx::NodeProto>&
 void Importer::check_declared(const std::string& name, ValueId id) {
   const auto it = declared_.find(name);
   if (it == declared_.end()) return;
-  const TensorType& actual = builder_.type(id);
+  const TensorType& actual = builder().type(id);
   const std::string why = binding_.disagreement(it->second, actual);
   if (why.empty()) return;
   if (it->second.type != actual.type) throw UserError("value '{}': {}", name, why);
@@ -415,17 +459,17 @@ std::string Importer::maker_of(const std::string& name) const {
 std::vector<ValueId> Importer::finish_outputs(const NameScope& scope) {
   std::vector<ValueId> outputs;
   for (const auto& output : model_.graph().output()) {
-    const Binding* binding = scope.find(output.name());
-    if (binding == nullptr) throw UserError("no node writes the model's output '{}'", output.name());
+    const std::optional<Binding> binding = scope.find(output.name());
+    if (!binding) throw UserError("no node writes the model's output '{}'", output.name());
     ValueId id = binding->id;
-    if (builder_.sequence(id) != nullptr)
+    if (builder().sequence(id) != nullptr)
       throw Unsupported("the model's output '{}', which {} makes, is a sequence; outputs are tensors", output.name(),
                         maker_of(output.name()));
     check_declared(output.name(), id);
     // An output is a value of its own: one that is also an input, or leaves twice, is copied.
-    if (builder_.is_input(id) || std::ranges::find(outputs, id) != outputs.end())
-      id = Emitter(builder_, output.name()).copy(id);
-    builder_.force_name(id, output.name());
+    if (builder().is_input(id) || std::ranges::find(outputs, id) != outputs.end())
+      id = Emitter(builder(), output.name()).copy(id);
+    builder().force_name(id, output.name());
     outputs.push_back(id);
   }
   return outputs;

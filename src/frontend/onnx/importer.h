@@ -25,7 +25,7 @@ class Importer : public ModelImport {
 
   ImportResult run();
 
-  GraphBuilder& builder() override { return builder_; }
+  GraphBuilder& builder() override { return *at_; }
   const ExternalData& files() const override { return files_; }
   void warn(std::string text) override;
   std::optional<int64_t> next_dropout() override;
@@ -33,10 +33,26 @@ class Importer : public ModelImport {
   std::vector<graph::ValueId> import_body(const onnx::GraphProto& body, const NameScope& outer,
                                           const std::vector<graph::ValueId>& inputs,
                                           const std::string& prefix) override;
+  std::optional<std::vector<graph::ValueId>> import_turn(const onnx::GraphProto& body, const NameScope& outer,
+                                                         LoopBody& loop, const std::vector<graph::ValueId>& inputs,
+                                                         const std::string& prefix) override;
 
  private:
   using Names = std::unordered_set<std::string>;
 
+  /// What an attempt that fails leaves as it was.
+  struct Mark {
+    GraphBuilder* at;
+    std::set<const void*> visited;
+    std::vector<UnsupportedItem> unsupported;
+    std::vector<std::string> bindable, warnings;
+    int64_t dropouts;
+  };
+  Mark mark() const;
+  void return_to(const Mark& mark);
+  std::vector<graph::ValueId> import_nodes_of(const onnx::GraphProto& body, const std::vector<graph::ValueId>& inputs,
+                                              NameScope& scope);
+  NameScope scope_of_body(const onnx::GraphProto& body, const NameScope& outer, const std::string& prefix);
   void read_opsets();
   void read_functions();
   void declare(const onnx::ValueInfoProto& value);
@@ -70,7 +86,8 @@ class Importer : public ModelImport {
   const onnx::ModelProto& model_;
   const ImportOptions& options_;
   ExternalData files_;
-  GraphBuilder builder_;
+  GraphBuilder builder_;          // of the model
+  GraphBuilder* at_ = &builder_;  // of what is being imported: the model, or a loop's body
   ShapeBinding binding_;
   Opsets opsets_;
   std::map<std::string, const onnx::FunctionProto*> functions_;  // by "domain:name:overload"

@@ -13,6 +13,7 @@ constexpr int64_t kMaxOperators = 400'000;            // operators of the graph 
 constexpr int kMaxDepth = 32;                         // nested subgraphs and function calls
 constexpr int kMaxMessageDepth = 400;                 // nested protobuf messages; a subgraph takes three
 constexpr int64_t kMaxTrips = 10'000;                 // iterations of one unrolled Loop or Scan
+constexpr int64_t kMaxTurns = 100'000;                // of one loop that stays one
 constexpr int64_t kMaxFoldedElements = 64 << 10;      // result of a node evaluated at import, elements
 constexpr int64_t kMaxFoldInputElements = 1 << 20;    // each operand of such a node, elements
 constexpr int64_t kMaxFoldWork = int64_t{256} << 20;  // elements read and written by all such nodes of a model

@@ -7,6 +7,7 @@
 
 #include "frontend/onnx/file/tensor_data.h"
 #include "frontend/onnx/graph_builder.h"
+#include "frontend/onnx/loop_body.h"
 #include "frontend/onnx/scope.h"
 
 namespace onnx {
@@ -30,6 +31,13 @@ class ModelImport {
   virtual std::vector<graph::ValueId> import_body(const onnx::GraphProto& body, const NameScope& outer,
                                                   const std::vector<graph::ValueId>& inputs,
                                                   const std::string& prefix) = 0;
+
+  /// The same into the graph of `loop`, where all `inputs` are values. Nothing where it cannot be one body for all
+  /// turns, because an operator asks for what only some turn knows: then nothing is left of the attempt.
+  virtual std::optional<std::vector<graph::ValueId>> import_turn(const onnx::GraphProto& body, const NameScope& outer,
+                                                                 LoopBody& loop,
+                                                                 const std::vector<graph::ValueId>& inputs,
+                                                                 const std::string& prefix) = 0;
 };
 
 }  // namespace tw::frontend

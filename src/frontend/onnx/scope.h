@@ -2,7 +2,9 @@
 #pragma once
 #include <onnx-ml.pb.h>
 
+#include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <unordered_map>
 
@@ -28,14 +30,16 @@ struct NameScope {
   const Opsets* opsets = nullptr;
   std::map<std::string, const onnx::AttributeProto*> attributes;  // of the function call, by formal name
   int depth = 0;
+  /// Of a loop's body, which is a graph of its own: the value inside that stands for one of the graph around.
+  std::function<graph::ValueId(graph::ValueId)> captured = {};
   std::unordered_map<std::string, Binding> names;
 
-  /// The binding of `name` here or outside; null when there is none.
-  const Binding* find(const std::string& name) const {
-    for (const NameScope* s = this; s != nullptr; s = s->parent) {
-      if (const auto it = s->names.find(name); it != s->names.end()) return &it->second;
-    }
-    return nullptr;
+  /// The binding of `name` here or outside; nothing when there is none.
+  std::optional<Binding> find(const std::string& name) const {
+    if (const auto it = names.find(name); it != names.end()) return it->second;
+    std::optional<Binding> found = parent == nullptr ? std::nullopt : parent->find(name);
+    if (found && captured && !found->unsupported && found->id != graph::kAbsent) found->id = captured(found->id);
+    return found;
   }
 };
 

@@ -74,6 +74,7 @@ graph::Graph eliminate_common_subexpressions(const graph::Graph& graph, const Tr
   merge_constants(editor);
   std::map<std::string, std::vector<ValueId>> seen;  // results
   editor.for_each_old([&](const Node& node) {
+    if (node.body != nullptr) return;  // a loop: its key would be all that it does
     const auto [first, fresh] = seen.try_emplace(node_key(node), node.outputs);
     for (size_t k = 0; !fresh && k < node.outputs.size(); ++k) editor.replace(node.outputs[k], first->second[k]);
   });

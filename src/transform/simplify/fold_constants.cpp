@@ -53,7 +53,8 @@ bool is_cheap(const Editor& editor, const Node& node, int64_t& larger) {
     elements += editor.type(out).elements();
   }
   const graph::OpDef& op = editor.ops().at(node.op);
-  const bool sums = op.op_class == graph::OpClass::kContraction || op.op_class == graph::OpClass::kOpaque;
+  if (op.op_class == graph::OpClass::kOpaque) return false;  // what a loop costs, its tensors do not say
+  const bool sums = op.op_class == graph::OpClass::kContraction;
   // A contraction would read words that are packed anew in every run.
   const bool packs = node.op == "pack_words";
   if (elements > (sums ? kContractionElements : kReferenceElements)) return false;

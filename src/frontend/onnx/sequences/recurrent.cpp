@@ -1,8 +1,9 @@
-// RNN, GRU and LSTM, unrolled over the sequence: one matrix product for all inputs, one a step for the state.
+// RNN, GRU and LSTM: one matrix product for all inputs, and a loop over the sequence with one for the state.
 #include <algorithm>
 
 #include "frontend/onnx/converters.h"
 #include "frontend/onnx/limits.h"
+#include "frontend/onnx/loop_body.h"
 
 namespace tw::frontend {
 namespace {
@@ -41,6 +42,11 @@ struct State {
   ValueId h, c;
 };
 
+struct Sequence {
+  ValueId rows;  // h of all steps, [steps, batch, hidden]
+  State last;
+};
+
 class Recurrent {
  public:
   explicit Recurrent(NodeContext& c) : c_(c), e_(c.emit()) {
@@ -60,8 +66,8 @@ class Recurrent {
         c.shape(1)[2] != e_.shape(x_)[2]) {
       throw UserError("W {} or R {} do not fit", to_string(c.shape(1)), to_string(c.shape(2)));
     }
-    if (steps_ < 1 || steps_ > kMaxTrips)
-      throw Unsupported("a sequence of {} steps; 1 to {} are supported", steps_, kMaxTrips);
+    if (steps_ < 1 || steps_ > kMaxTurns)
+      throw Unsupported("a sequence of {} steps; 1 to {} are supported", steps_, kMaxTurns);
     clip_ = c.float_or("clip", 0);
     read_activations();
   }
@@ -70,11 +76,10 @@ class Recurrent {
     std::vector<ValueId> sequences, last_h, last_c;
     for (int64_t d = 0; d < directions_; ++d) {
       const bool reversed = first_reversed_ || d == 1;
-      std::vector<ValueId> rows(steps_);
-      const State last = run_direction(d, reversed, rows);
-      sequences.push_back(e_.reshape(e_.concat(rows, 0), {steps_, 1, batch_, hidden_}));
-      last_h.push_back(e_.reshape(last.h, {1, batch_, hidden_}));
-      if (gates_ == 4) last_c.push_back(e_.reshape(last.c, {1, batch_, hidden_}));
+      const Sequence made = run_direction(d, reversed);
+      sequences.push_back(e_.reshape(made.rows, {steps_, 1, batch_, hidden_}));
+      last_h.push_back(e_.reshape(made.last.h, {1, batch_, hidden_}));
+      if (gates_ == 4) last_c.push_back(e_.reshape(made.last.c, {1, batch_, hidden_}));
     }
     ValueId y = e_.concat(sequences, 1);
     ValueId h = e_.concat(last_h, 0);
@@ -110,9 +115,12 @@ class Recurrent {
     return activations_[static_cast<size_t>(direction_) * (activations_.size() / directions_) + k];
   }
 
-  ValueId clipped(ValueId x) { return clip_ > 0 ? e_.op("clip", {x}, {{"min", -clip_}, {"max", clip_}}) : x; }
+  // ---- In a turn of the loop: values inside of it.
+
+  ValueId activated(size_t k, ValueId x) { return apply(in(), activation(k), clipped(x)); }
+  ValueId clipped(ValueId x) { return clip_ > 0 ? in().op("clip", {x}, {{"min", -clip_}, {"max", clip_}}) : x; }
   ValueId gate(ValueId x, int64_t k) {
-    return e_.slice(x, static_cast<int64_t>(e_.shape(x).size()) - 1, k * hidden_, hidden_);
+    return in().slice(x, static_cast<int64_t>(in().shape(x).size()) - 1, k * hidden_, hidden_);
   }
 
   // Row d of an optional input of shape [directions, ...] (or, batch first, [batch, directions, hidden]).
@@ -128,77 +136,91 @@ class Recurrent {
     return e_.reshape(e_.slice(c_.input(input), axis, d, 1), {batch_, hidden_});
   }
 
-  State run_direction(int64_t d, bool reversed, std::vector<ValueId>& rows) {
+  // ---- Around the loop.
+
+  Sequence run_direction(int64_t d, bool reversed) {
     direction_ = d;
     const ValueId w = e_.transpose(of_direction(1, d, {gates_ * hidden_, c_.shape(1)[2]}), {1, 0});
-    recurrence_ = e_.transpose(of_direction(2, d, {gates_ * hidden_, hidden_}), {1, 0});
+    const ValueId r = e_.transpose(of_direction(2, d, {gates_ * hidden_, hidden_}), {1, 0});
     const ValueId bias = of_direction(3, d, {2 * gates_ * hidden_});
-    input_bias_ = bias == kAbsent ? kAbsent : e_.slice(bias, 0, 0, gates_ * hidden_);
-    state_bias_ = bias == kAbsent ? kAbsent : e_.slice(bias, 0, gates_ * hidden_, gates_ * hidden_);
-    peepholes_ = gates_ == 4 ? of_direction(7, d, {3 * hidden_}) : kAbsent;
+    const ValueId peepholes = gates_ == 4 ? of_direction(7, d, {3 * hidden_}) : kAbsent;
     ValueId all = e_.matmul(x_, w);  // [steps, batch, gates * hidden]
-    if (input_bias_ != kAbsent) all = e_.add(all, input_bias_);
-    State state{initial(5, d), gates_ == 4 ? initial(6, d) : kAbsent};
-    const std::vector<ValueId> inputs = e_.rows(all, 0);
-    const ValueId lengths = c_.has(4) ? e_.reshape(e_.cast(c_.input(4), DataType::i64()), {batch_, 1}) : kAbsent;
-    for (int64_t s = 0; s < steps_; ++s) {
-      const int64_t t = reversed ? steps_ - 1 - s : s;
-      const ValueId x = inputs[static_cast<size_t>(t)];
-      State next = gates_ == 4   ? lstm_step(x, state)
-                   : gates_ == 3 ? State{gru_step(x, state.h), kAbsent}
-                                 : State{rnn_step(x, state.h), kAbsent};
-      rows[t] = next.h;
-      if (lengths != kAbsent) {
-        // Beyond a sequence's end its state stays and its output is 0.
-        const ValueId inside = e_.op("less", {e_.scalar(static_cast<double>(t), DataType::i64()), lengths});
-        rows[t] = e_.where(inside, next.h, e_.number(next.h, 0));
-        next.h = e_.where(inside, next.h, state.h);
-        if (gates_ == 4) next.c = e_.where(inside, next.c, state.c);
-      }
-      state = next;
+    if (bias != kAbsent) all = e_.add(all, e_.slice(bias, 0, 0, gates_ * hidden_));
+    const ValueId state_bias = bias == kAbsent ? kAbsent : e_.slice(bias, 0, gates_ * hidden_, gates_ * hidden_);
+
+    const Order order = reversed ? Order::kBackwards : Order::kForwards;
+    LoopBody loop(c_.importer().builder(), e_.name());
+    loop_ = &loop;
+    const ValueId first_h = initial(5, d), first_c = gates_ == 4 ? initial(6, d) : kAbsent;
+    const State before{loop.carried(first_h), gates_ == 4 ? loop.carried(first_c) : kAbsent};
+    const ValueId x = loop.row(all, order);
+    const ValueId turn = c_.has(4) ? loop.row(e_.int_list(sequence(steps_)), order) : kAbsent;
+    const auto captured = [&](ValueId id) { return id == kAbsent ? kAbsent : loop.captured(id); };
+    recurrence_ = captured(r);
+    state_bias_ = captured(state_bias);
+    peepholes_ = captured(peepholes);
+    State after = gates_ == 4   ? lstm_step(x, before)
+                  : gates_ == 3 ? State{gru_step(x, before.h), kAbsent}
+                                : State{rnn_step(x, before.h), kAbsent};
+    std::vector<LoopBody::Row> rows;
+    if (turn != kAbsent) {
+      // Beyond a sequence's end its state stays and its output is 0.
+      const ValueId lengths = loop.captured(e_.reshape(e_.cast(c_.input(4), DataType::i64()), {batch_, 1}));
+      const ValueId inside = in().op("less", {turn, lengths});
+      rows.push_back({in().where(inside, after.h, in().number(after.h, 0)), order});
+      after.h = in().where(inside, after.h, before.h);
+      if (gates_ == 4) after.c = in().where(inside, after.c, before.c);
     }
-    return state;
+    std::vector<LoopBody::Left> left{{after.h, rows.empty(), order}};
+    if (gates_ == 4) left.push_back({after.c});
+    const LoopBody::Made made = loop.finish(steps_, left, rows);
+    loop_ = nullptr;
+    return {rows.empty() ? made.kept[0] : made.stacks[0], {made.last[0], gates_ == 4 ? made.last[1] : kAbsent}};
   }
 
-  ValueId state_product(ValueId h) {
-    const ValueId product = e_.matmul(h, recurrence_);
-    return state_bias_ == kAbsent ? product : e_.add(product, state_bias_);
+  Emitter& in() { return loop_->emit(); }
+
+  // Of the first gates.
+  ValueId state_product(ValueId h, int64_t gates) {
+    const ValueId product = in().matmul(h, in().slice(recurrence_, 1, 0, gates * hidden_));
+    if (state_bias_ == kAbsent) return product;
+    return in().add(product, in().slice(state_bias_, 0, 0, gates * hidden_));
   }
 
-  ValueId rnn_step(ValueId x, ValueId h) { return apply(e_, activation(0), clipped(e_.add(x, state_product(h)))); }
+  ValueId rnn_step(ValueId x, ValueId h) { return activated(0, in().add(x, state_product(h, 1))); }
 
   // Gates z (update), r (reset), h (candidate); h' = (1 - z) candidate + z h.
   ValueId gru_step(ValueId x, ValueId h) {
     const bool reset_after = c_.int_or("linear_before_reset", 0) != 0;
-    const ValueId state = state_product(h);
-    const ValueId z = apply(e_, activation(0), clipped(e_.add(gate(x, 0), gate(state, 0))));
-    const ValueId r = apply(e_, activation(0), clipped(e_.add(gate(x, 1), gate(state, 1))));
+    const ValueId state = state_product(h, reset_after ? 3 : 2);
+    const ValueId z = activated(0, in().add(gate(x, 0), gate(state, 0)));
+    const ValueId r = activated(0, in().add(gate(x, 1), gate(state, 1)));
     ValueId part = kAbsent;
     if (reset_after) {
-      part = e_.mul(r, gate(state, 2));
+      part = in().mul(r, gate(state, 2));
     } else {
-      part = e_.matmul(e_.mul(r, h), gate(recurrence_, 2));
-      if (state_bias_ != kAbsent) part = e_.add(part, gate(state_bias_, 2));
+      part = in().matmul(in().mul(r, h), gate(recurrence_, 2));
+      if (state_bias_ != kAbsent) part = in().add(part, gate(state_bias_, 2));
     }
-    const ValueId candidate = apply(e_, activation(1), clipped(e_.add(gate(x, 2), part)));
-    return e_.add(e_.mul(e_.sub(e_.number(z, 1), z), candidate), e_.mul(z, h));
+    const ValueId candidate = activated(1, in().add(gate(x, 2), part));
+    return in().add(in().mul(in().sub(in().number(z, 1), z), candidate), in().mul(z, h));
   }
 
   // Gates i, o, f, c; the peepholes look at the old cell (i, f) and at the new one (o).
   State lstm_step(ValueId x, const State& state) {
-    const ValueId all = e_.add(x, state_product(state.h));
+    const ValueId all = in().add(x, state_product(state.h, 4));
     const auto peep = [&](ValueId gate_value, int64_t k, ValueId cell) {
-      return peepholes_ == kAbsent ? gate_value
-                                   : e_.add(gate_value, e_.mul(e_.slice(peepholes_, 0, k * hidden_, hidden_), cell));
+      return peepholes_ == kAbsent
+                 ? gate_value
+                 : in().add(gate_value, in().mul(in().slice(peepholes_, 0, k * hidden_, hidden_), cell));
     };
-    const ValueId i = apply(e_, activation(0), clipped(peep(gate(all, 0), 0, state.c)));
+    const ValueId i = activated(0, peep(gate(all, 0), 0, state.c));
     const bool coupled = c_.int_or("input_forget", 0) != 0;
-    const ValueId f =
-        coupled ? e_.sub(e_.number(i, 1), i) : apply(e_, activation(0), clipped(peep(gate(all, 2), 2, state.c)));
-    const ValueId candidate = apply(e_, activation(1), clipped(gate(all, 3)));
-    const ValueId cell = e_.add(e_.mul(f, state.c), e_.mul(i, candidate));
-    const ValueId o = apply(e_, activation(0), clipped(peep(gate(all, 1), 1, cell)));
-    return {e_.mul(o, apply(e_, activation(2), cell)), cell};
+    const ValueId f = coupled ? in().sub(in().number(i, 1), i) : activated(0, peep(gate(all, 2), 2, state.c));
+    const ValueId candidate = activated(1, gate(all, 3));
+    const ValueId cell = in().add(in().mul(f, state.c), in().mul(i, candidate));
+    const ValueId o = activated(0, peep(gate(all, 1), 1, cell));
+    return {in().mul(o, apply(in(), activation(2), cell)), cell};
   }
 
   NodeContext& c_;
@@ -207,9 +229,9 @@ class Recurrent {
   bool batch_first_ = false, first_reversed_ = false;
   double clip_ = 0;
   std::vector<Activation> activations_;
-  ValueId x_ = kAbsent;  // [steps, batch, input]
-  ValueId recurrence_ = kAbsent, input_bias_ = kAbsent, state_bias_ = kAbsent,
-          peepholes_ = kAbsent;  // of the direction at hand
+  ValueId x_ = kAbsent;       // [steps, batch, input]
+  LoopBody* loop_ = nullptr;  // of the direction at hand; and values in it:
+  ValueId recurrence_ = kAbsent, state_bias_ = kAbsent, peepholes_ = kAbsent;
 };
 
 Outputs convert_recurrent(NodeContext& c) {

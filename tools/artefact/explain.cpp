@@ -157,14 +157,11 @@ struct StepBytes {
 
 std::vector<StepBytes> bytes_of_steps(const format::Entry& entry) {
   std::vector<StepBytes> steps;
-  for (const format::CpuStep& s : entry.cpu_steps)
-    steps.push_back({s.name, bytes_of(entry, {s.args.begin(), s.args.end()})});
-  for (const format::CudaStep& s : entry.cuda_steps) {
-    std::set<int64_t> buffers(s.operands.begin(), s.operands.end());
-    for (const format::Relocation& r : s.relocations) buffers.insert(r.buffer);
-    for (const format::TensorMap& m : s.tensor_maps) buffers.insert(m.buffer);
-    steps.push_back({s.name, bytes_of(entry, buffers)});
-  }
+  const auto add = [&](const std::string& name, const std::vector<int64_t>& buffers) {
+    steps.push_back({name, bytes_of(entry, {buffers.begin(), buffers.end()})});
+  };
+  for (const format::CpuStep& s : entry.cpu_steps) add(s.name, format::buffers_of(s));
+  for (const format::CudaStep& s : entry.cuda_steps) add(s.name, format::buffers_of(s));
   return steps;
 }
 
@@ -210,22 +207,37 @@ void name_values(const graph::Graph& graph, const graph::Node& node, const graph
   }
 }
 
-std::vector<Flow> flows_of(const graph::Graph& graph) {
+// Of `graph`, whose groups are those from `flows.groups` on; then of the bodies of its loops, in the order of
+// EntryReport::groups. What a body is given comes from `loop`, its group; -1: from the caller.
+struct Flows {
+  std::vector<Flow> all;
+  int groups = 0;
+};
+
+void add_flows(const graph::Graph& graph, int loop, Flows& flows) {
   const std::vector<int> producers = graph.producers();
-  std::vector<Flow> flows;
+  const int first = flows.groups;
+  flows.groups += static_cast<int>(graph.nodes.size());
   const auto add = [&](graph::ValueId id, int to) {
     if (id == graph::kAbsent) return;
     const graph::Value& value = graph.value(id);
     if (value.is_constant() && value.type.elements() == 1) return;
-    flows.push_back(
-        {producers[static_cast<size_t>(id)], to, value.name, value.type, value.layout, value.is_constant()});
+    const int producer = producers[static_cast<size_t>(id)];
+    const int from = producer >= 0 ? first + producer : value.is_constant() ? -1 : loop;
+    flows.all.push_back({from, to, value.name, value.type, value.layout, value.is_constant()});
   };
   for (size_t g = 0; g < graph.nodes.size(); ++g) {
     const std::vector<graph::ValueId>& inputs = graph.nodes[g].inputs;
-    for (const graph::ValueId id : std::set<graph::ValueId>(inputs.begin(), inputs.end())) add(id, static_cast<int>(g));
+    const std::set<graph::ValueId> read(inputs.begin(), inputs.end());
+    for (const graph::ValueId id : read) add(id, first + static_cast<int>(g));
   }
-  for (const graph::ValueId id : graph.outputs) add(id, -1);
-  return flows;
+  if (loop < 0) {
+    for (const graph::ValueId id : graph.outputs) add(id, -1);
+  }
+  for (size_t g = 0; g < graph.nodes.size(); ++g) {
+    if (const graph::Node* inner = graph::loop_of(graph.nodes[g]))
+      add_flows(*inner->body, first + static_cast<int>(g), flows);
+  }
 }
 
 }  // namespace
@@ -328,7 +340,9 @@ EntryReport explain_entry(const std::vector<uint8_t>& artefact, const Explained&
   EntryReport out;
   out.groups = Explainer(read, run, target, moved).run();
   out.layout_times = read.plan.layout_times;
-  out.flows = flows_of(read.graph);
+  Flows flows;
+  add_flows(read.graph, -1, flows);
+  out.flows = std::move(flows.all);
   out.edges = read.plan.reasons.edges;
   for (const plan::ValueReason& reason : read.plan.reasons.values) {
     const graph::ValueId id = read.graph.find_value(reason.value);

@@ -7,6 +7,7 @@
 #include "runtime/format/atomic_file.h"
 #include "runtime/format/container.h"
 #include "runtime/format/problem.h"
+#include "runtime/format/turns.h"
 #include "support/error.h"
 #include "support/join.h"
 #include "support/text.h"
@@ -76,8 +77,10 @@ int inspect_artefact(const GlobalOptions& global, const VerbOptions& options, co
     for (const format::StatePart& p : s.parts) say(global, "    part " + description(p.tensor) + as_stored(p.order));
   }
   for (const format::Entry& e : m.entries) {
-    say(global, fmt::format("entry {} for {}: {}, {} of working memory", e.name, m.targets[e.target].arch,
-                            count_text(std::ssize(e.cpu_steps) + std::ssize(e.cuda_steps), "step"),
+    const size_t steps = e.cpu_steps.size() + e.cuda_steps.size(), all = format::steps_run(e, steps);
+    say(global, fmt::format("entry {} for {}: {}{}, {} of working memory", e.name, m.targets[e.target].arch,
+                            count_text(static_cast<int64_t>(steps), "step"),
+                            all == steps ? "" : fmt::format(", with the turns of loops {}", all),
                             size_text(static_cast<double>(e.arena_bytes))));
     for (const format::TensorSpec& t : e.inputs)
       say(global, fmt::format("  input  {}: {}{}", t.name, format::name_of(t.dtype), format::shape_text(t.shape)));

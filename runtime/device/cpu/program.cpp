@@ -34,11 +34,11 @@ CpuProgram::CpuProgram(const format::Manifest& manifest, const format::Entry& en
   const size_t steps = entry.cpu_steps.size();
   args_.reserve(count_args(entry));  // steps keep pointers into it
   steps_.reserve(format::steps_run(entry, steps));
+  if (profile == Profile::kOn) times_.resize(steps);
   format::for_each_step(entry, steps, [&](size_t number, std::span<const int64_t> turns, bool first_of_turn) {
     const bool waits = first_of_turn || entry.cpu_steps[number].after || profile == Profile::kOn;
     add_step(number, turns, code, waits ? Wait::kForAll : Wait::kNone);
   });
-  if (profile == Profile::kOn) times_.resize(steps);
 }
 
 void CpuProgram::add_step(size_t number, std::span<const int64_t> turns, const CodeMap& code, Wait wait) {
@@ -53,10 +53,25 @@ void CpuProgram::add_step(size_t number, std::span<const int64_t> turns, const C
     args_.push_back(const_cast<void*>(address(buffer)));
   }
   const KernelFn kernel = code.kernel(manifest_.kernels[static_cast<size_t>(step.kernel)].offset);
-  if (loops_.empty() || wait == Wait::kForAll) loops_.push_back({steps_.size(), steps_.size(), 0});
   steps_.push_back({kernel, args_.data() + first, step.tiles, static_cast<int>(number), may_fail});
-  loops_.back().end_step = steps_.size();
-  loops_.back().tiles += step.tiles;
+  if (!join_last_loop(wait)) loops_.push_back({steps_.size() - 1, steps_.size(), step.tiles, Order::kNone});
+}
+
+// The last step, if it may: one of one tile behind others of one tile each is work of the same thread.
+bool CpuProgram::join_last_loop(Wait wait) {
+  if (loops_.empty()) return false;
+  Loop& loop = loops_.back();
+  const bool is_one = loop.end_step - loop.first_step == 1, has_one_tile = steps_.back().tiles == 1;
+  const bool follows = times_.empty() && has_one_tile && loop.tiles == 1 && (is_one || loop.order == Order::kSteps);
+  if (wait == Wait::kForAll && !follows) return false;
+  if (wait == Wait::kNone && loop.order == Order::kSteps) return false;
+  loop.end_step = steps_.size();
+  if (wait == Wait::kForAll) {
+    loop.order = Order::kSteps;
+  } else {
+    loop.tiles += steps_.back().tiles;
+  }
+  return true;
 }
 
 const void* CpuProgram::address(const Buffer& buffer) const {
@@ -81,11 +96,21 @@ void CpuProgram::run(int loop, int64_t begin, int64_t end, int thread) {
   const Loop& range = loops_[static_cast<size_t>(loop)];
   set_subnormals(subnormals_);
   uint8_t* scratch = memory_.scratch + thread * memory_.scratch_stride;
+  if (range.order == Order::kSteps) return run_steps(range, scratch);
   for (size_t i = range.first_step; begin < end; ++i) {
     const Step& step = steps_[i];
     if (begin < step.tiles) step.kernel(step.args, scratch, begin, std::min(end, step.tiles));
     begin = std::max(begin - step.tiles, int64_t{0});
     end -= step.tiles;
+  }
+}
+
+void CpuProgram::run_steps(const Loop& loop, void* scratch) {
+  for (size_t i = loop.first_step; i < loop.end_step; ++i) {
+    const Step& step = steps_[i];
+    step.kernel(step.args, scratch, 0, 1);
+    const bool failed = step.may_fail && failed_step_ < 0 && __atomic_load_n(memory_.error, __ATOMIC_RELAXED) != 0;
+    if (failed) failed_step_ = step.number;
   }
 }
 

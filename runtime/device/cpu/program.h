@@ -27,7 +27,8 @@ class CpuProgram final : public Loops {
  public:
   enum class Profile : uint8_t { kOff, kOn };
 
-  /// With a profile every step is a loop of its own, otherwise steps that need not wait for each other share one.
+  /// With a profile every step is a loop of its own, otherwise steps that need not wait for each other share one, and
+  /// so do those of one tile each that follow one another.
   CpuProgram(const format::Manifest& manifest, const format::Entry& entry, const CodeMap& code, const CpuMemory& memory,
              Profile profile);
 
@@ -54,11 +55,14 @@ class CpuProgram final : public Loops {
     int number;  // of Entry::cpu_steps
     bool may_fail;
   };
-  /// Steps [first_step, end_step) one after the other as one range of tiles.
+  enum class Order : uint8_t { kNone, kSteps };
+  /// Steps [first_step, end_step) one after the other as one range of tiles; with an order as one tile, each step of
+  /// one tile behind the one before.
   struct Loop {
     size_t first_step;
     size_t end_step;
     int64_t tiles;
+    Order order;
   };
   struct Binding {
     size_t slot;
@@ -68,6 +72,8 @@ class CpuProgram final : public Loops {
   enum class Wait : uint8_t { kNone, kForAll };  // for the steps before
 
   void add_step(size_t number, std::span<const int64_t> turns, const CodeMap& code, Wait wait);
+  bool join_last_loop(Wait wait);
+  void run_steps(const Loop& loop, void* scratch);
   void blame(const Loop& loop);
 
   const format::Manifest& manifest_;

@@ -68,11 +68,16 @@ class ContractionScheduler {
     points(output_, tiles, tiled);
     const Names panels = joined(axis_names(p_.match.batch), tiled.column_block, tiled.column_tile);
     if (place_.consumer.empty())
-      s_.parallel(output_, place_.shares_blocks ? blocks : panels_.inside ? panels : parallel_loops(tiles));
+      share(output_, place_.shares_blocks ? blocks : panels_.inside ? panels : parallel_loops(tiles));
     epilogue(tiles.back(), axis_names(p_.match.rows));
     accumulate(has_epilogue() ? sum_ : sum_ + ".acc", output_, tiles.back(), {});
     if (panels_.inside) pack(panels.back());
     return blocks.empty() ? "" : blocks.back();
+  }
+
+  // Iterations of these loops are tiles that threads share.
+  void share(const std::string& stage, const Names& loops) {
+    if (t_.is_shared) s_.parallel(stage, loops);
   }
 
   void pack(const std::string& loop) {
@@ -119,7 +124,7 @@ class ContractionScheduler {
         joined(axis_names(p_.match.batch), ordered(t_.columns_outside, tiled.column_block, tiled.row_blocks));
     const Names tiles = joined(blocks, Names{"r0"}, ordered(t_.columns_around, tiled.column_tile, tiled.row_tiles));
     points(sum_, tiles, tiled);
-    if (!has_epilogue() && !blocks.empty()) s_.parallel(sum_, blocks);
+    if (!has_epilogue() && !blocks.empty()) share(sum_, blocks);
     const std::string block_number = "i" + std::to_string(p_.match.compute->axes.size());
     accumulate(sum_ + ".rf", sum_, tiles.back(), {block_number});
   }
@@ -141,7 +146,7 @@ class ContractionScheduler {
     const Names blocks = joined(axis_names(p_.match.batch), ordered(t_.columns_outside, {column() + ".0"}, row_blocks));
     s_.reorder(output_, joined(blocks, row_points, Names{column() + ".1", column() + ".2"}));
     s_.vectorize(output_, column() + ".2");
-    s_.parallel(output_, blocks);
+    share(output_, blocks);
     epilogue(column() + ".1", {});
     s_.compute_at(sum_, output_, blocks.back(), loop::Scope::kScratch);
     return blocks;

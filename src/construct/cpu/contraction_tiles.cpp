@@ -114,6 +114,10 @@ class Tiler {
     return run_ns(loops(t), arithmetic_ns(t), parallel_tiles(t), target_);
   }
 
+  bool is_shared(const ContractionTiling& t) const {
+    return threads_pay(loops(t), arithmetic_ns(t), parallel_tiles(t), target_);
+  }
+
  private:
   // The first ones, but not too many that share register tile and reduction, nor more than half of any first few with
   // sums in memory while there are others: where the model errs, it errs for all of them.
@@ -133,6 +137,7 @@ class Tiler {
                                                    blocked.back()->predicted_ns < whole.back()->predicted_ns);
       auto& from = takes_blocked ? blocked : whole;
       kept.push_back(*from.back());
+      kept.back().is_shared = is_shared(kept.back());
       from.pop_back();
       blocked_kept += takes_blocked ? 1 : 0;
     }

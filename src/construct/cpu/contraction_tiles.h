@@ -27,6 +27,7 @@ struct ContractionTiling {
   int64_t reduction_blocks = 1;  // more than 1: the block's sums are stored in memory between them
   bool columns_outside = true;   // blocks of columns around blocks of rows
   bool columns_around = true;    // inside a block: tiles of columns around tiles of rows
+  bool is_shared = true;         // by threads; else one computes all
   double predicted_ns = 0;
   std::vector<std::string> trace;
 };

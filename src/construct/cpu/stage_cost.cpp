@@ -23,6 +23,10 @@ double cycles_of(const Expr& e) {
   return cycles + (e.op() == Op::kDiv && e.type().is_float() ? kDivisionCycles : 1);
 }
 
+// What takes no longer than so many beginnings and ends of a parallel region is short: one thread computes it, next to
+// what comes before and behind it, unless all of them need less than that part of its time.
+constexpr double kShortRegions = 8, kSharedPart = 0.7;
+
 }  // namespace
 
 double body_cycles(const te::Compute& compute) {
@@ -31,14 +35,31 @@ double body_cycles(const te::Compute& compute) {
   return cycles;
 }
 
+namespace {
+
+// Of all compute units together, their beginning and end included.
+double shared_ns(const Nest& nest, double arithmetic_ns, int64_t tiles, const TargetInfo& target) {
+  const int64_t units = std::max(1, target.compute_units);
+  const auto working = static_cast<int>(std::min(tiles, units));
+  const double share = static_cast<double>(ceil_div(tiles, units)) / static_cast<double>(tiles);
+  return nest_ns(nest, arithmetic_ns, target, working) * share + target.fork_join_ns;
+}
+
+bool can_be_shared(int64_t tiles, const TargetInfo& target) { return tiles > 1 && target.compute_units > 1; }
+
+}  // namespace
+
 double run_ns(const Nest& nest, double arithmetic_ns, int64_t tiles, const TargetInfo& target) {
   const double serial_ns = nest_ns(nest, arithmetic_ns, target, 1);
-  const int64_t units = std::max(1, target.compute_units);
-  tiles = std::max<int64_t>(1, tiles);
-  const auto working = static_cast<int>(std::min(tiles, units));
-  if (working == 1) return serial_ns;
-  const double share = static_cast<double>(ceil_div(tiles, units)) / static_cast<double>(tiles);
-  return std::min(serial_ns, nest_ns(nest, arithmetic_ns, target, working) * share + target.fork_join_ns);
+  if (!can_be_shared(tiles, target)) return serial_ns;
+  return std::min(serial_ns, shared_ns(nest, arithmetic_ns, tiles, target));
+}
+
+bool threads_pay(const Nest& nest, double arithmetic_ns, int64_t tiles, const TargetInfo& target) {
+  if (!can_be_shared(tiles, target)) return false;
+  const double serial_ns = nest_ns(nest, arithmetic_ns, target, 1);
+  if (serial_ns > kShortRegions * target.fork_join_ns) return true;
+  return shared_ns(nest, arithmetic_ns, tiles, target) < kSharedPart * serial_ns;
 }
 
 Nest streaming_nest(const te::Program& program, const te::Compute& output, const std::vector<te::Axis>& reduced) {

@@ -91,7 +91,7 @@ class Importer : public ModelImport {
   ShapeBinding binding_;
   Opsets opsets_;
   std::map<std::string, const onnx::FunctionProto*> functions_;  // by "domain:name:overload"
-  std::map<std::string, Opsets> function_opsets_;
+  std::map<const onnx::FunctionProto*, Opsets> function_opsets_;
   std::unordered_map<std::string, DeclaredType> declared_;  // value_info and outputs of the main graph
   std::set<const void*> visited_;                           // subgraphs and functions whose nodes were all looked at
   std::vector<UnsupportedItem> unsupported_;

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <map>
 #include <set>
 
 #include "artefact/artefact_graph.h"
@@ -16,14 +17,23 @@ constexpr int64_t kLine = 16, kLines = 3;            // of a layout's picture
 constexpr int64_t kMostElements = int64_t{1} << 24;  // of a tensor whose layout is drawn
 constexpr size_t kMostLayouts = 4;
 
+// A buffer that moves in a loop is a row of the one that has its name: that one is in use.
 std::vector<std::set<int64_t>> buffers_of_steps(const format::Entry& entry) {
-  std::vector<std::set<int64_t>> steps;
-  for (const format::CpuStep& s : entry.cpu_steps) steps.emplace_back(s.args.begin(), s.args.end());
-  for (const format::CudaStep& s : entry.cuda_steps) {
-    std::set<int64_t>& buffers = steps.emplace_back(s.operands.begin(), s.operands.end());
-    for (const format::Relocation& r : s.relocations) buffers.insert(r.buffer);
-    for (const format::TensorMap& m : s.tensor_maps) buffers.insert(m.buffer);
+  std::map<std::string, int64_t> whole;
+  for (size_t b = 0; b < entry.buffers.size(); ++b) {
+    if (entry.buffers[b].moves.empty()) whole.emplace(entry.buffers[b].name, static_cast<int64_t>(b));
   }
+  std::vector<std::set<int64_t>> steps;
+  const auto add = [&](const std::vector<int64_t>& buffers) {
+    std::set<int64_t>& used = steps.emplace_back();
+    for (const int64_t b : buffers) {
+      const format::Buffer& buffer = entry.buffers[static_cast<size_t>(b)];
+      const auto found = buffer.moves.empty() ? whole.end() : whole.find(buffer.name);
+      used.insert(found == whole.end() ? b : found->second);
+    }
+  };
+  for (const format::CpuStep& s : entry.cpu_steps) add(format::buffers_of(s));
+  for (const format::CudaStep& s : entry.cuda_steps) add(format::buffers_of(s));
   return steps;
 }
 
@@ -45,6 +55,7 @@ Memory memory_of(const format::Entry& entry) {
   memory.steps = static_cast<int64_t>(steps.size());
   for (size_t b = 0; b < entry.buffers.size(); ++b) {
     const format::Buffer& buffer = entry.buffers[b];
+    if (!buffer.moves.empty()) continue;
     if (buffer.place == format::Place::kWeights) memory.weights_bytes += buffer.bytes;
     if (buffer.place != format::Place::kArena || buffer.bytes == 0) continue;
     Box box{buffer.name, -1, -1, buffer.offset, buffer.bytes};

@@ -26,7 +26,7 @@ std::vector<size_t> slowest_groups(const Report& report) {
   std::vector<size_t> order;
   const std::vector<GroupReport>& groups = report.explained.groups;
   for (size_t g = 0; g < groups.size(); ++g) {
-    if (groups[g].plan.family != plan::kViewFamily) order.push_back(g);
+    if (plan::has_code(groups[g].plan)) order.push_back(g);
   }
   std::ranges::stable_sort(order, std::greater<>(), [&](size_t g) { return best_known_us(groups[g]); });
   if (order.size() > report.limits.groups) order.resize(report.limits.groups);
@@ -56,6 +56,7 @@ std::string legend(const Report& report) {
   for (const auto& [family, sums] : families) {
     const std::string share = sums.first > 0 ? fmt::format(", {} of the time", percent_text(100 * sums.first / all))
                               : family == plan::kViewFamily ? ", no code"
+                              : family == plan::kLoopFamily ? ", its body has the code"
                                                             : ", time unknown";
     out += fmt::format("<li><span class=\"key {}\"></span>{}: {}{}</li>", family_class(family), escaped(family),
                        count_text(sums.second, "group"), share);
@@ -68,6 +69,7 @@ bool is_predicted(const GroupReport& g) { return g.run_us <= 0 && g.plan.microse
 std::string verdict(const GroupReport& g) {
   constexpr double kNear = 60;  // percent
   if (g.plan.family == plan::kViewFamily) return "It has no code: it lies in the place of its input.";
+  if (g.plan.family == plan::kLoopFamily) return "It has no code of its own: each turn runs the groups of its body.";
   if (best_known_us(g) <= 0) return "Its time is unknown.";
   const std::string arithmetic =
       g.flop > 0 && g.peak_share > 0 ? fmt::format("{} of the arithmetic peak", percent_text(g.peak_share)) : "";

@@ -1,9 +1,11 @@
 // The C interface: handles, status objects and the function table. No exception leaves this file.
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 #include <new>
 
 #include "runtime/format/error.h"
+#include "runtime/format/signature.h"
 #include "runtime/model.h"
 #include "runtime/tensors.h"
 #include "tilewright/runtime.h"
@@ -102,6 +104,16 @@ Options read_options(const TwOptions* given) {
   return options;
 }
 
+/// And whose models are trusted: the caller's list, or that of the environment.
+Options read_model_options(const TwOptions* given) {
+  Options options = read_options(given);
+  const bool has_list = given != nullptr && given->struct_size >= sizeof(TwOptions);
+  const char* list =
+      has_list && given->trusted_keys != nullptr ? given->trusted_keys : std::getenv(tw::format::kTrustedKeys);
+  if (list != nullptr) options.trusted = tw::format::read_public_keys(list);
+  return options;
+}
+
 /// Writes as much of `value` as the caller's structure holds.
 template <typename Info>
 void write_info(Info* target, Info value) {
@@ -130,7 +142,7 @@ TwStatus* model_load_file(const char* path, const TwOptions* options, TwModel** 
   return guard([&] {
     require(path != nullptr && model != nullptr, "path or model is null");
     *model = nullptr;
-    *model = new TwModel{tw::runtime::Model::load_file(path, read_options(options))};
+    *model = new TwModel{tw::runtime::Model::load_file(path, read_model_options(options))};
   });
 }
 
@@ -139,7 +151,7 @@ TwStatus* model_load_memory(const void* bytes, size_t size, const TwOptions* opt
     require(model != nullptr && (bytes != nullptr || size == 0), "bytes or model is null");
     *model = nullptr;
     const tw::format::Bytes file(static_cast<const uint8_t*>(bytes), size);
-    *model = new TwModel{tw::runtime::Model::load_memory(file, read_options(options))};
+    *model = new TwModel{tw::runtime::Model::load_memory(file, read_model_options(options))};
   });
 }
 

@@ -61,7 +61,9 @@ std::shared_ptr<const Model> Model::load_memory(format::Bytes bytes, const Optio
 
 Model::Model(Memory image, const Options& options) : image_(std::move(image)) {
   image_.make_read_only();
-  artefact_ = format::Artefact::parse({image_.data(), image_.size()});
+  const format::Bytes file(image_.data(), image_.size());
+  if (!options.trusted.empty()) format::require_signature(file, options.trusted);
+  artefact_ = format::Artefact::parse(file);
   device_ = load_on_device(artefact_, options);
   const format::Bytes metadata = artefact_.section("metadata");
   if (!metadata.empty()) metadata_.assign(metadata.begin(), metadata.end());

@@ -26,7 +26,7 @@ extern "C" {
 #endif
 
 /* The table version that this header describes. */
-#define TW_API_VERSION 7u
+#define TW_API_VERSION 8u
 
 typedef enum TwStatusCode {
   TW_OK = 0,
@@ -72,6 +72,10 @@ typedef struct TwOptions {
   /* Since version 4. Context: the state that its runs read and change, as other contexts of it may, too; NULL: one of
    * its own. */
   TwState* state;
+  /* Since version 8. Model: whose artefacts are loaded, a list of public Ed25519 keys with ':' between them, each a PEM
+   * file or 64 hexadecimal digits. With some, an artefact that none of them signed (tilewright sign) is refused with
+   * TW_ERROR_DAMAGED before any of its code is mapped. "": everybody's; NULL: those of $TILEWRIGHT_TRUSTED_KEYS. */
+  const char* trusted_keys;
 } TwOptions;
 
 /* An input or output of one entry. */

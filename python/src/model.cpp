@@ -15,6 +15,7 @@ TwOptions raw_options(const LoadOptions& options) {
   raw.threads = options.threads;
   raw.device = options.device;
   raw.level = options.level.c_str();
+  raw.trusted_keys = options.trusted_keys ? options.trusted_keys->c_str() : nullptr;
   return raw;
 }
 

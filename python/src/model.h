@@ -35,6 +35,7 @@ struct LoadOptions {
   int threads = 0;    // of each run; 0: all CPUs that this process may use
   int device = 0;     // ordinal of the GPU
   std::string level;  // "x86-64-v3", of an artefact for several; "": the widest that this machine runs
+  std::optional<std::string> trusted_keys;  // TwOptions::trusted_keys; nothing: those of the environment
 };
 
 struct Tensor {

@@ -1,5 +1,6 @@
 // tilewright._runtime: the C interface of the runtime (tilewright/runtime.h), as tilewright/_model.py uses it.
 #include <nanobind/nanobind.h>
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
@@ -103,7 +104,8 @@ NB_MODULE(_runtime, module) {
   tw::python::register_status_error();
   module.def("version", [] { return std::string(tw::python::api().version_string()); });
   nb::class_<LoadOptions>(module, "LoadOptions")
-      .def(nb::init<int, int, std::string>(), "threads"_a, "device"_a, "level"_a);
+      .def(nb::init<int, int, std::string, std::optional<std::string>>(), "threads"_a, "device"_a, "level"_a,
+           "trusted_keys"_a = nb::none());
   bind_tensor(module);
   bind_state(module);
   nb::class_<Binding>(module, "Binding")

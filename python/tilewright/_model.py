@@ -368,16 +368,19 @@ def _with_functions(model: Model) -> Model:
 
 
 def load(source: str | os.PathLike[str] | bytes | bytearray | memoryview, device: str | int | None = None,
-         threads: int = 0, level: str = "") -> Model:
+         threads: int = 0, level: str = "", trusted_keys: Sequence[str | os.PathLike[str]] | None = None) -> Model:
     """Loads a compiled model (.tw) from a file, or from its bytes.
 
     device: "cuda:1", of a model for GPUs; threads: of each run, 0 for all CPUs that this process may use; level: of a
-    model for several CPU levels the one to use, for example "x86-64-v3". DamagedError, IncompatibleError, DeviceError:
-    the model cannot run here.
+    model for several CPU levels the one to use, for example "x86-64-v3"; trusted_keys: public Ed25519 keys, PEM files
+    or 64 hexadecimal digits: what none of them signed (`tilewright sign`) is a DamagedError, and nothing of it is
+    mapped; [] trusts everybody, None the keys of $TILEWRIGHT_TRUSTED_KEYS. DamagedError, IncompatibleError,
+    DeviceError: the model cannot run here.
     """
     if threads < 0:
         raise UsageError(f"threads is {threads}; expected is 0 (all CPUs) or more")
-    options = _runtime.LoadOptions(threads=threads, device=_ordinal(device), level=level)
+    trusted = None if trusted_keys is None else ":".join(map(os.fspath, trusted_keys))
+    options = _runtime.LoadOptions(threads=threads, device=_ordinal(device), level=level, trusted_keys=trusted)
     if isinstance(source, (bytes, bytearray, memoryview)):
         return _with_functions(Model(_runtime.Model.load_bytes(source, options), bytes(source), level))
     path = os.fspath(source)

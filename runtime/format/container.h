@@ -29,6 +29,9 @@ struct Section {
 /// Whether the file begins as artefacts do; it may still be damaged.
 bool begins_as_artefact(Bytes file);
 
+/// In the order of the table. Header and table are checked as Artefact::parse does it, hashes of sections are not.
+std::vector<Section> read_sections(Bytes file);
+
 /// A verified artefact: views of the file's bytes, which must outlive it.
 class Artefact {
  public:
@@ -49,7 +52,7 @@ class Artefact {
 };
 
 /// The bytes of an artefact with `manifest` and `sections` ("code", "weights", "states", "plan", "source", "metadata",
-/// "graph.N", "cubin.N", any order; empty ones are left out): a function of its arguments alone. Throws
+/// "signature", "graph.N", "cubin.N", any order; empty ones are left out): a function of its arguments alone. Throws
 /// Error(kInternal) if Artefact::parse would refuse them.
 std::vector<uint8_t> serialize_artefact(const Manifest& manifest, const std::vector<Section>& sections);
 

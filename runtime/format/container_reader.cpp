@@ -85,10 +85,14 @@ bool begins_as_artefact(Bytes file) {
   return file.size() >= kMagic.size() && std::equal(kMagic.begin(), kMagic.end(), file.begin());
 }
 
-Artefact Artefact::parse(Bytes file, std::string_view unread) {
+std::vector<Section> read_sections(Bytes file) {
   check_header(file);
+  return read_table(file);
+}
+
+Artefact Artefact::parse(Bytes file, std::string_view unread) {
   Artefact artefact;
-  artefact.sections_ = read_table(file);
+  artefact.sections_ = read_sections(file);
   check_hashes(file, artefact.sections_, unread);
   const Bytes text = artefact.section("manifest");
   artefact.manifest_ = manifest_from_json({reinterpret_cast<const char*>(text.data()), text.size()});

@@ -447,7 +447,8 @@ void validate(const Manifest& manifest, const SectionSize& section_size) {
 }
 
 bool is_section_name(std::string_view name) {
-  constexpr std::string_view kNames[] = {"code", "manifest", "metadata", "plan", "source", "states", "weights"};
+  constexpr std::string_view kNames[] = {"code",      "manifest", "metadata", "plan",
+                                         "signature", "source",   "states",   "weights"};
   constexpr std::string_view kNumbered[] = {"cubin.", "graph."};
   if (std::find(std::begin(kNames), std::end(kNames), name) != std::end(kNames)) return true;
   const auto* prefix =

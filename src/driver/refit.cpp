@@ -14,6 +14,7 @@
 #include "plan/plan.h"
 #include "runtime/format/error.h"
 #include "runtime/format/safetensors.h"
+#include "runtime/format/signature.h"
 #include "support/error.h"
 #include "support/hash.h"
 #include "support/mapped_file.h"
@@ -286,7 +287,8 @@ class Refitter {
     source_.infinite = out_.sources.front().infinite;
     out_.made[std::string(kSource)] = to_bytes(source_);
     for (const format::Section& section : artefact_.sections()) {
-      if (section.name != kManifest && !out_.made.contains(section.name)) out_.kept.push_back(section);
+      const bool is_other = section.name == kManifest || section.name == format::kSignatureSection;
+      if (!is_other && !out_.made.contains(section.name)) out_.kept.push_back(section);
     }
     progress("refit", out_.manifest.entries.size(), out_.manifest.entries.size());
   }

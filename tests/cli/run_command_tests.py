@@ -7,11 +7,12 @@ import advise_test
 import analyze_test
 import command_test
 import reading_test
+import signature_test
 import surroundings_test
 import train_test
 
 if __name__ == "__main__":
-    found = [getattr(module, sys.argv[1]) for module in (command_test, advise_test, analyze_test, reading_test, surroundings_test, train_test) if hasattr(module, sys.argv[1])]
+    found = [getattr(module, sys.argv[1]) for module in (command_test, advise_test, analyze_test, reading_test, signature_test, surroundings_test, train_test) if hasattr(module, sys.argv[1])]
     suite = unittest.defaultTestLoader.loadTestsFromTestCase(found[0])
     result = unittest.TextTestRunner(verbosity=2).run(suite)
     for _, reason in result.skipped:

@@ -10,6 +10,7 @@
 #include "ops/list.h"
 #include "runtime/format/container.h"
 #include "runtime/format/error.h"
+#include "runtime/format/signature.h"
 #include "support/error.h"
 #include "support/join.h"
 #include "support/math.h"
@@ -168,8 +169,9 @@ std::vector<uint8_t> keep_buffers_apart(const std::vector<uint8_t>& bytes) {
     }
   }
   std::vector<format::Section> sections;
-  std::ranges::copy_if(artefact.sections(), std::back_inserter(sections),
-                       [](const format::Section& s) { return s.name != "manifest"; });
+  std::ranges::copy_if(artefact.sections(), std::back_inserter(sections), [](const format::Section& s) {
+    return s.name != "manifest" && s.name != format::kSignatureSection;
+  });
   return format::serialize_artefact(manifest, sections);
 }
 

@@ -60,6 +60,7 @@ TwOptions runtime_options(const SessionOptions& options, Notice* notice) {
   out.threads = options.threads;
   out.profile = options.profile ? 1 : 0;
   out.level = options.level.c_str();
+  out.trusted_keys = "";
   if (notice == nullptr || !*notice) return out;
   out.log_user = notice;
   out.log = [](void* user, TwLogLevel level, const char* message) {

@@ -54,8 +54,8 @@ struct SessionOptions {
   std::function<void(const std::string& sentence)> notice = {};
 };
 
-/// A loaded artefact with one context, for one of its functions. Not thread safe. Every member throws RuntimeFailure on
-/// a runtime status.
+/// A loaded artefact with one context, for one of its functions. Whose it is was asked before. Not thread safe. Every
+/// member throws RuntimeFailure on a runtime status.
 ///
 /// Seen from here a run is a function, states or not: what the artefact keeps is set as the last of the inputs before a
 /// run and read as the last of the outputs after it.

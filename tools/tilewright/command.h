@@ -52,6 +52,7 @@ void add_explain(Application& application);
 void add_analyze(Application& application);
 void add_report(Application& application);
 void add_refit(Application& application);
+void add_sign(Application& application);
 void add_advise(Application& application);
 void add_train(Application& application);
 void add_export_weights(Application& application);

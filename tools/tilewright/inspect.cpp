@@ -7,6 +7,7 @@
 #include "runtime/format/atomic_file.h"
 #include "runtime/format/container.h"
 #include "runtime/format/problem.h"
+#include "runtime/format/signature.h"
 #include "runtime/format/turns.h"
 #include "support/error.h"
 #include "support/join.h"
@@ -44,6 +45,21 @@ std::string description(const format::State& state) {
   return fmt::format("{}, becomes {}{}", description(state.tensor), state.next, as_stored(state.order));
 }
 
+// Who signed the file, and whether the signature is one of these bytes. Nothing: nobody.
+struct Signer {
+  std::string key;
+  bool holds = false;
+};
+std::optional<Signer> signer_of(const std::vector<uint8_t>& bytes) {
+  const std::optional<format::Signature> signature = format::signature_of(bytes);
+  if (!signature) return std::nullopt;
+  return Signer{format::to_text(signature->key), format::holds(bytes, *signature)};
+}
+
+nlohmann::json to_json(const std::optional<Signer>& signer) {
+  return signer ? nlohmann::json{{"key", signer->key}, {"holds", signer->holds}} : nlohmann::json(nullptr);
+}
+
 int inspect_artefact(const GlobalOptions& global, const VerbOptions& options, const std::vector<uint8_t>& bytes) {
   const format::Artefact artefact = parse_artefact(options.model, bytes);
   if (!options.section.empty()) {
@@ -61,7 +77,8 @@ int inspect_artefact(const GlobalOptions& global, const VerbOptions& options, co
   }
   const format::Manifest& m = artefact.manifest();
   if (global.json) {
-    print_json("tilewright.inspect.v1", {{"manifest", nlohmann::json::parse(format::to_json(m))}});
+    print_json("tilewright.inspect.v1",
+               {{"manifest", nlohmann::json::parse(format::to_json(m))}, {"signature", to_json(signer_of(bytes))}});
     return kOk;
   }
   std::string targets;
@@ -69,6 +86,9 @@ int inspect_artefact(const GlobalOptions& global, const VerbOptions& options, co
   const std::string dtype =
       m.dtype == format::DataType::kF32 ? "" : fmt::format(", f32 as {}", format::name_of(m.dtype));
   say(global, fmt::format("artefact by {} for {}{}", m.producer, targets, dtype));
+  if (const std::optional<Signer> signer = signer_of(bytes))
+    say(global, fmt::format("  signed with the key {}{}", signer->key,
+                            signer->holds ? "" : ", but not these bytes: the file was changed since"));
   for (const format::Section& s : artefact.sections())
     say(global, fmt::format("  section {:<10} {:>10}", s.name, size_text(static_cast<double>(s.bytes.size()))));
   for (const std::string& library : needed_libraries(m)) say(global, "  needs " + library);

@@ -1,11 +1,14 @@
 #include "tilewright/load.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <span>
 
 #include "driver/artefact/source.h"
 #include "frontend/onnx/import.h"
 #include "runtime/format/container.h"
+#include "runtime/format/error.h"
+#include "runtime/format/signature.h"
 #include "support/error.h"
 #include "support/join.h"
 #include "support/mapped_file.h"
@@ -68,6 +71,19 @@ void take_shapes(const std::string& model, const InputOptions& inputs, frontend:
   }
 }
 
+void check_signature(const std::string& model, const std::vector<uint8_t>& artefact,
+                     const std::vector<std::string>& given) {
+  std::vector<format::PublicKey> trusted = mapped(given, format::read_public_key);
+  const char* list = std::getenv(format::kTrustedKeys);
+  if (trusted.empty() && list != nullptr) trusted = format::read_public_keys(list);
+  if (trusted.empty()) return;
+  try {
+    format::require_signature(artefact, trusted);
+  } catch (const format::Error& error) {
+    throw format::Error(error.code(), fmt::format("'{}': {}", model, error.what()));
+  }
+}
+
 }  // namespace
 
 LoadedModel load_model(const GlobalOptions& global, const VerbOptions& given) {
@@ -78,6 +94,7 @@ LoadedModel load_model(const GlobalOptions& global, const VerbOptions& given) {
     if (!given.compile_option.empty())
       throw UsageError("{} is for ONNX models: '{}' is compiled already", given.compile_option, model);
     loaded.artefact = read_file(model);
+    check_signature(model, loaded.artefact, given.trusted);
     if (!given.source.empty()) loaded.sources = import_source(given.source, loaded);
     return loaded;
   }

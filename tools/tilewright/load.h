@@ -14,7 +14,8 @@ struct LoadedModel {
   std::vector<driver::PassTime> times = {};     // of the compilation, measuring last; none where there was none
 };
 
-/// Reads an artefact, compiles anything else.
+/// Reads an artefact, whose signature is one of --trust or $TILEWRIGHT_TRUSTED_KEYS where there are such keys; compiles
+/// anything else.
 LoadedModel load_model(const GlobalOptions& global, const VerbOptions& options);
 
 /// Whether the file is an artefact, or only named like one.

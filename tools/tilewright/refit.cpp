@@ -1,6 +1,7 @@
 // tilewright refit MODEL.tw --weights FILE -o OTHER.tw
 #include "driver/refit.h"
 
+#include "runtime/format/signature.h"
 #include "support/error.h"
 #include "support/mapped_file.h"
 #include "support/text.h"
@@ -39,6 +40,8 @@ int refit(const GlobalOptions& global, const VerbOptions& options) {
   if (!file) throw UsageError("{}", file.reason());
   const driver::Refitted made = driver::refit(file->bytes(), read_all(options.weights), std::ref(progress));
   progress.clear();
+  if (format::signature_of(file->bytes()))
+    note(global, fmt::format("'{}' is signed, '{}' is not: sign it again", options.model, options.refitted));
   const double refitted = now_seconds();
   Verification verification;
   if (!options.no_verify) {

@@ -27,6 +27,7 @@ struct VerbOptions {
   InputOptions inputs;
   int threads = 0;
   std::string level;
+  std::vector<std::string> trusted;  // public keys: FILE.pem, or 64 hexadecimal digits
   std::vector<std::string> outputs;  // NAME=@FILE.npy
   std::string output_dir;
   double warm_up_ms = 200;
@@ -58,6 +59,10 @@ struct VerbOptions {
   std::vector<std::string> weights;  // FILE.safetensors, MODEL.onnx
   std::string refitted;
   bool no_verify = false;
+
+  // sign
+  std::string key;            // FILE.pem
+  std::string signed_output;  // empty: the artefact itself
 
   // train, analyze
   std::string trained_output;

@@ -31,6 +31,7 @@ void add_verbs(Application& application) {
   add_analyze(application);
   add_report(application);
   add_refit(application);
+  add_sign(application);
   add_train(application);
   add_export_weights(application);
   add_advise(application);

@@ -105,8 +105,8 @@ std::string groups_section(const Report& report) {
   const std::vector<size_t> order = slowest_groups(report);
   std::string body = table_of(report, order);
   for (size_t i = 0; i < std::min(order.size(), report.limits.details); ++i) body += details(report, order[i]);
-  const size_t codes = static_cast<size_t>(std::ranges::count_if(
-      report.explained.groups, [](const GroupReport& g) { return plan::has_code(g.plan); }));
+  const size_t codes = static_cast<size_t>(
+      std::ranges::count_if(report.explained.groups, [](const GroupReport& g) { return plan::has_code(g.plan); }));
   if (codes > order.size())
     body += fmt::format("<p class=\"note\">{} faster groups are not listed.</p>\n", codes - order.size());
   return section(

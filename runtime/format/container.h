@@ -51,9 +51,9 @@ class Artefact {
   std::vector<Section> sections_;
 };
 
-/// The bytes of an artefact with `manifest` and `sections` ("code", "weights", "states", "plan", "source", "metadata",
-/// "signature", "graph.N", "cubin.N", any order; empty ones are left out): a function of its arguments alone. Throws
-/// Error(kInternal) if Artefact::parse would refuse them.
+/// The bytes of an artefact with `manifest` and `sections` ("code", "kernels", "weights", "states", "plan", "source",
+/// "metadata", "signature", "graph.N", "cubin.N", any order; empty ones are left out): a function of its arguments
+/// alone. Throws Error(kInternal) if Artefact::parse would refuse them.
 std::vector<uint8_t> serialize_artefact(const Manifest& manifest, const std::vector<Section>& sections);
 
 /// Writes the same bytes to `path` through write_file_atomically, without a copy of the sections.

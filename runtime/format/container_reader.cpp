@@ -3,6 +3,7 @@
 #include "runtime/format/container.h"
 #include "runtime/format/container_layout.h"
 #include "runtime/format/error.h"
+#include "runtime/format/kernel_use.h"
 #include "runtime/format/validate.h"
 
 namespace tw::format {
@@ -98,6 +99,8 @@ Artefact Artefact::parse(Bytes file, std::string_view unread) {
   artefact.manifest_ = manifest_from_json({reinterpret_cast<const char*>(text.data()), text.size()});
   validate(artefact.manifest_,
            [&](std::string_view name) { return static_cast<int64_t>(artefact.section(name).size()); });
+  if (artefact.manifest_.kind() == TargetKind::kCpu)
+    check_kernel_uses(artefact.manifest_, read_kernel_uses(artefact.section("kernels")));
   return artefact;
 }
 

@@ -5,6 +5,7 @@
 #include "runtime/format/container.h"
 #include "runtime/format/container_layout.h"
 #include "runtime/format/error.h"
+#include "runtime/format/kernel_use.h"
 #include "runtime/format/validate.h"
 
 namespace tw::format {
@@ -27,10 +28,13 @@ std::vector<Section> collect(const std::string& json, const std::vector<Section>
   if (all.size() > kMaxSections) fail(ErrorCode::kInternal, "an artefact cannot hold ", all.size(), " sections");
   try {
     // What the reader will see: names that are not UTF-8 differ from the caller's manifest.
-    validate(manifest_from_json(json), [&](std::string_view name) {
+    const Manifest read = manifest_from_json(json);
+    const auto bytes_of_section = [&](std::string_view name) {
       const auto found = std::find_if(all.begin(), all.end(), [&](const Section& s) { return s.name == name; });
-      return found == all.end() ? int64_t{0} : static_cast<int64_t>(found->bytes.size());
-    });
+      return found == all.end() ? Bytes() : found->bytes;
+    };
+    validate(read, [&](std::string_view name) { return static_cast<int64_t>(bytes_of_section(name).size()); });
+    if (read.kind() == TargetKind::kCpu) check_kernel_uses(read, read_kernel_uses(bytes_of_section("kernels")));
   } catch (const Error& error) {
     fail(ErrorCode::kInternal, "the compiler made an inconsistent artefact: ", error.what());
   }

@@ -9,6 +9,7 @@
 #include "runtime/format/error.h"
 #include "runtime/format/problem.h"
 #include "runtime/format/turns.h"
+#include "runtime/format/validate_memory.h"
 #include "runtime/format/validate_repeats.h"
 
 namespace tw::format {
@@ -313,6 +314,7 @@ void check_entry(const Manifest& manifest, const Entry& entry, int64_t weights_s
   for (const Zeros& zeros : entry.zeros) check_zeros(entry, zeros);
   check_repeats(entry);
   check_order(entry);
+  check_memory(entry);
   StateUses uses(manifest, entry);
   for (const CpuStep& step : entry.cpu_steps) uses.add(step);
   for (const CudaStep& step : entry.cuda_steps) uses.add(step);
@@ -447,8 +449,8 @@ void validate(const Manifest& manifest, const SectionSize& section_size) {
 }
 
 bool is_section_name(std::string_view name) {
-  constexpr std::string_view kNames[] = {"code",      "manifest", "metadata", "plan",
-                                         "signature", "source",   "states",   "weights"};
+  constexpr std::string_view kNames[] = {"code",      "kernels", "manifest", "metadata", "plan",
+                                         "signature", "source",  "states",   "weights"};
   constexpr std::string_view kNumbered[] = {"cubin.", "graph."};
   if (std::find(std::begin(kNames), std::end(kNames), name) != std::end(kNames)) return true;
   const auto* prefix =

@@ -245,7 +245,10 @@ TEST(Api, BadOptions) {
 
 TEST(Api, AnArenaBeyondTheMachineIsOutOfMemory) {
   test::TestArtefact artefact = test::sum_model({7});
-  artefact.manifest.entries[0].arena_bytes = int64_t{1} << 46;
+  constexpr int64_t kBytes = int64_t{1} << 46;
+  format::Entry& entry = artefact.manifest.entries[0];
+  entry.arena_bytes = kBytes;
+  entry.buffers.push_back({format::Place::kArena, 0, kBytes - 64, 64, "last"});
   const auto model = test::load(artefact.file());
   TwContext* context = nullptr;
   EXPECT_FAILS(api().context_create(model.get(), nullptr, &context), TW_ERROR_OUT_OF_MEMORY, "arena");

@@ -1,5 +1,6 @@
 #include "tests/runtime/test_model.h"
 
+#include <algorithm>
 #include <cstring>
 
 // The kernels are data, as in an artefact: assembled into a read-only section and never run from there.
@@ -107,8 +108,39 @@ Code test_code() {
           tw_test_reverse - tw_test_code, tw_test_gather - tw_test_code};
 }
 
+namespace {
+
+// Outputs and next states are written for sure.
+format::KernelArgument argument(const format::Entry& entry, const format::CpuStep& step, size_t a) {
+  if (step.args[a] < 0 || step.args[a] >= std::ssize(entry.buffers)) return {};
+  const format::Buffer& buffer = entry.buffers[static_cast<size_t>(step.args[a])];
+  const bool is_input = buffer.place == format::Place::kInput, is_output = buffer.place == format::Place::kOutput;
+  const auto& specs = is_input ? entry.inputs : entry.outputs;
+  const bool has_spec = (is_input || is_output) && buffer.index < std::ssize(specs);
+  return {has_spec ? specs[static_cast<size_t>(buffer.index)].dtype : format::DataType::kF32, buffer.bytes,
+          is_output || buffer.place == format::Place::kNextState};
+}
+
+// As the steps call them.
+std::vector<format::KernelUse> uses_of(const format::Manifest& manifest) {
+  std::vector<format::KernelUse> uses;
+  for (const format::Entry& entry : manifest.entries) {
+    for (const format::CpuStep& step : entry.cpu_steps) {
+      if (step.kernel < 0 || step.kernel >= std::ssize(manifest.kernels)) continue;
+      const format::Kernel& kernel = manifest.kernels[static_cast<size_t>(step.kernel)];
+      format::KernelUse use{kernel.offset, kernel.bytes, step.tiles, entry.scratch_bytes_per_thread, {}};
+      for (size_t a = 0; a < step.args.size(); ++a) use.arguments.push_back(argument(entry, step, a));
+      if (std::ranges::find(uses, use) == uses.end()) uses.push_back(std::move(use));
+    }
+  }
+  return uses;
+}
+
+}  // namespace
+
 std::vector<format::Section> TestArtefact::sections() const {
-  return {{"weights", weights}, {"code", code}, {"plan", plan}, {"states", states}};
+  uses = format::to_bytes(uses_of(manifest));
+  return {{"weights", weights}, {"code", code}, {"kernels", uses}, {"plan", plan}, {"states", states}};
 }
 
 std::vector<uint8_t> TestArtefact::file() const { return format::serialize_artefact(manifest, sections()); }
@@ -185,7 +217,7 @@ TestArtefact scan_model(int64_t batch, int64_t turns, int64_t n) {
                    {Place::kOutput, 0, 0, row, "y", {forth, {1, row, 0, 1, turns}}},
                    {Place::kInput, 1, 0, row, "h", {{0, row, 0, 1, batch}}},
                    {Place::kInput, 0, 0, row, "x", {back, {3, row, last, last, turns}}},
-                   {Place::kArena, 0, 64, row, "s before", {{3, row, 1, 1, 2}}, {8}},
+                   {Place::kArena, 0, 64, row, "s", {{3, row, 1, 1, 2}}, {8}},
                    {Place::kArena, 0, 64, row, "s", {{3, row, 0, 1, 2}}},
                    {Place::kOutput, 1, 0, row, "z", {back, {3, row, last, last, turns}}},
                    {Place::kInput, 1, 0, row, "h", {{2, row, 0, 1, batch}}}};

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "runtime/format/container.h"
+#include "runtime/format/kernel_use.h"
 
 namespace tw::test {
 
@@ -23,6 +24,7 @@ struct TestArtefact {
   std::vector<uint8_t> weights;
   std::vector<uint8_t> plan;
   std::vector<uint8_t> states = {};
+  mutable std::vector<uint8_t> uses = {};  // made of the manifest by sections()
   std::vector<format::Section> sections() const;
   std::vector<uint8_t> file() const;
 };

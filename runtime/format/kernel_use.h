@@ -1,0 +1,39 @@
+// What CPU kernels do, as their compiler knows it: section "kernels", against which the manifest is checked before any
+// of them runs. Machine code says none of this by itself.
+#pragma once
+#include <cstdint>
+#include <vector>
+
+#include "runtime/format/hash.h"
+#include "runtime/format/manifest.h"
+
+namespace tw::format {
+
+struct KernelArgument {
+  DataType dtype = DataType::kF32;  ///< of its elements
+  int64_t bytes = 0;                ///< from its address on, that the kernel may touch at most
+  bool is_written = false;
+  friend bool operator==(const KernelArgument&, const KernelArgument&) = default;
+};
+
+/// A way to call a kernel; steps call it in one of those that the table has.
+struct KernelUse {
+  int64_t offset = 0, bytes = 0;  ///< of the kernel, in section "code"
+  int64_t tiles = 1;
+  int64_t scratch_bytes = 0;  ///< that it may touch at most
+  std::vector<KernelArgument> arguments = {};
+  friend bool operator==(const KernelUse&, const KernelUse&) = default;
+};
+
+/// The section's bytes: all numbers as i64, little-endian: how many uses, and for each of them offset, bytes, tiles,
+/// scratch bytes, how many arguments, and for each of these dtype, bytes, and 1 where it is written, else 0.
+std::vector<uint8_t> to_bytes(const std::vector<KernelUse>& uses);
+/// Inverse of to_bytes; Error(kDamaged) for anything else.
+std::vector<KernelUse> read_kernel_uses(Bytes section);
+
+/// That every CPU step calls its kernel as the table has it, on buffers that hold what the kernel touches, writes what
+/// may be written, reads and writes tensors of its types, has its scratch memory, and waits for what it needs.
+/// Error(kDamaged). Pre: the manifest was validated.
+void check_kernel_uses(const Manifest& manifest, const std::vector<KernelUse>& uses);
+
+}  // namespace tw::format

@@ -1,0 +1,104 @@
+#include "runtime/format/validate_memory.h"
+
+#include <algorithm>
+#include <map>
+
+#include "runtime/format/error.h"
+#include "runtime/format/turns.h"
+
+namespace tw::format {
+namespace {
+
+constexpr int64_t kArenaSlack = 4096;  // bytes that an arena may have behind its last buffer: up to a page
+
+template <typename... Parts>
+void require(bool condition, const Parts&... parts) {
+  if (!condition) fail(ErrorCode::kDamaged, "manifest: ", parts...);
+}
+
+void check_tensors(const Entry& entry) {
+  for (const Buffer& buffer : entry.buffers) {
+    const bool is_input = buffer.place == Place::kInput;
+    if ((!is_input && buffer.place != Place::kOutput) || !buffer.moves.empty()) continue;
+    const TensorSpec& spec = (is_input ? entry.inputs : entry.outputs)[static_cast<size_t>(buffer.index)];
+    require(buffer.offset == 0 && buffer.bytes == tensor_bytes(spec), "entry '", entry.name,
+            "' has a buffer that is a part of tensor '", spec.name, "'");
+  }
+}
+
+void check_arena_size(const Entry& entry) {
+  int64_t end = 0;
+  for (const Buffer& buffer : entry.buffers) {
+    if (buffer.place == Place::kArena) end = std::max(end, buffer.offset + extent(buffer));
+  }
+  require(entry.arena_bytes - end < kArenaSlack, "entry '", entry.name, "' has an arena of ", entry.arena_bytes,
+          " bytes, its buffers need ", end);
+}
+
+/// From the first step that takes a buffer to the last one: all of a repeat where one of its steps does.
+struct Lifetime {
+  int64_t buffer = 0, first = 0, last = 0;
+};
+
+std::vector<Lifetime> lifetimes(const Entry& entry) {
+  std::map<int64_t, Lifetime> found;
+  const auto use = [&](int64_t buffer, int64_t step) {
+    const auto [place, fresh] = found.try_emplace(buffer, Lifetime{buffer, step, step});
+    place->second.first = std::min(place->second.first, step);
+    place->second.last = std::max(place->second.last, step);
+  };
+  for (size_t s = 0; s < entry.cpu_steps.size(); ++s) {
+    int64_t first = static_cast<int64_t>(s), last = first;
+    for (const Repeat& repeat : entry.repeats) {
+      if (!holds(repeat, static_cast<int64_t>(s))) continue;
+      first = std::min(first, repeat.first);
+      last = std::max(last, repeat.first + repeat.count - 1);
+    }
+    for (const int64_t arg : entry.cpu_steps[s].args) {
+      use(arg, first);
+      use(arg, last);
+    }
+  }
+  std::vector<Lifetime> all;
+  for (const auto& [buffer, lifetime] : found) {
+    const Buffer& b = entry.buffers[static_cast<size_t>(buffer)];
+    if (b.place == Place::kArena && b.bytes > 0) all.push_back(lifetime);
+  }
+  std::ranges::sort(all, {}, &Lifetime::first);
+  return all;
+}
+
+/// Buffers in use, by where they begin: apart from each other, but for rows of one value.
+class InUse {
+ public:
+  explicit InUse(const Entry& entry) : entry_(entry) {}
+
+  void add(const Lifetime& added) {
+    std::erase_if(now_, [&](const Lifetime& l) { return l.last < added.first; });
+    for (const Lifetime& other : now_) {
+      const Buffer &a = of(added), &b = of(other);
+      const bool is_apart = a.offset + extent(a) <= b.offset || b.offset + extent(b) <= a.offset;
+      const bool is_same = (!a.moves.empty() || !b.moves.empty()) && !a.name.empty() && a.name == b.name;
+      require(is_apart || is_same, "entry '", entry_.name, "' has two values in the same bytes at the same time: '",
+              a.name, "' and '", b.name, "'");
+    }
+    now_.push_back(added);
+  }
+
+ private:
+  const Buffer& of(const Lifetime& l) const { return entry_.buffers[static_cast<size_t>(l.buffer)]; }
+
+  const Entry& entry_;
+  std::vector<Lifetime> now_;
+};
+
+}  // namespace
+
+void check_memory(const Entry& entry) {
+  if (entry.cuda_steps.empty()) check_tensors(entry);
+  check_arena_size(entry);
+  InUse in_use(entry);
+  for (const Lifetime& lifetime : lifetimes(entry)) in_use.add(lifetime);
+}
+
+}  // namespace tw::format

@@ -152,8 +152,6 @@ class Refitter {
   void refit_entry(size_t e) {
     progress("refit", e, out_.manifest.entries.size());
     const graph::Graph& model = out_.sources[e % out_.manifest.combinations()].graph;
-    stored_.hashes().add(model);
-    plan_.entries[e].graph_hash = content_hash(graph::to_string(model, stored_.hashes()));
     const std::map<std::string, graph::Bytes> constants = constants_of(e, model);
     graph::Graph groups = parse_groups(e, constants);
     store_constants(e, groups);
@@ -179,12 +177,14 @@ class Refitter {
   // A graph, or the body of one of its loops: its names begin with `prefix`.
   struct Part {
     const graph::Graph& graph;
-    const plan::EntryPlan& plan;
+    plan::EntryPlan& plan;
     std::string prefix;
   };
 
   void make(const Part& part, std::map<std::string, graph::Bytes>& constants,
             std::map<std::string, std::string>& outlines) {
+    stored_.hashes().add(part.graph);
+    part.plan.graph_hash = content_hash(graph::to_string(part.graph, stored_.hashes()));
     const CompileOptions options = options_of(source_);
     const TargetInfo target = target_of(part.plan);
     transform::RunOptions run = pass_options(options, part.plan.passes);
@@ -200,8 +200,8 @@ class Refitter {
     for (const graph::Node& node : made.nodes) {
       if (node.op != graph::kRepeat) continue;
       const std::string inside = graph::body_prefix(made, node);
-      const plan::EntryPlan* body = plan::find_body(part.plan, plan::body_name(part.plan, inside));
-      if (body == nullptr) damaged(fmt::format("its plan has no loop '{}'", inside));
+      const auto body = std::ranges::find(part.plan.bodies, plan::body_name(part.plan, inside), &plan::EntryPlan::name);
+      if (body == part.plan.bodies.end()) damaged(fmt::format("its plan has no loop '{}'", inside));
       make({transform::placeable_body(node, ops_), *body, part.prefix + inside}, constants, outlines);
     }
   }

@@ -34,7 +34,8 @@ TEST(Pipeline, OptionalPassesOff) {
   std::vector<std::string> ran;
   options.dump = [&](std::string_view pass, const graph::Graph&) { ran.emplace_back(pass); };
   const graph::Graph result = transform(testing::parse(kMlp), context(), options);
-  EXPECT_EQ(ran, (std::vector<std::string>{"import", "mixed-precision", "check-indices", "partition", "keep-states"}));
+  EXPECT_EQ(ran, (std::vector<std::string>{"import", "align-rows", "mixed-precision", "check-indices", "partition",
+                                           "keep-states"}));
   EXPECT_EQ(result.nodes.size(), 3u);
   testing::expect_same_function(testing::parse(kMlp), result, 0);
 }

@@ -163,6 +163,13 @@ class Placer {
   void add_loop(size_t g, const EntryCode& code) {
     const graph::Node& group = code_.graph.nodes[g];
     const graph::Node& loop = *graph::loop_of(group);
+    LoopPorts ports{graph::repeat_of(loop), {}, {}};
+    for (const ValueId id : ports_of(group, group.body->inputs, loop.inputs, group.inputs))
+      ports.inputs.push_back(code_.graph.value(id).is_constant() ? buffer_of_constant(id, Layout())
+                                                                 : buffer_of_value(id));
+    for (const ValueId id : ports_of(group, group.body->outputs, loop.outputs, group.outputs))
+      ports.outputs.push_back(buffer_of_value(id));
+    // Behind the ports: constants are stored in the order of their buffers.
     PlacedEntry body = Placer(device_, code, kernels_, weights_, {{}, Branches::kNone}).run();
     // Names of buffers say which value lies there: those of a body are others than the values around it.
     const std::string prefix = graph::body_prefix(code_.graph, group);
@@ -170,12 +177,6 @@ class Placer {
     for (format::Buffer& buffer : body.entry.buffers) {
       if (!buffer.name.empty()) buffer.name = prefix + buffer.name;
     }
-    LoopPorts ports{graph::repeat_of(loop), {}, {}};
-    for (const ValueId id : ports_of(group, group.body->inputs, loop.inputs, group.inputs))
-      ports.inputs.push_back(code_.graph.value(id).is_constant() ? buffer_of_constant(id, Layout())
-                                                                 : buffer_of_value(id));
-    for (const ValueId id : ports_of(group, group.body->outputs, loop.outputs, group.outputs))
-      ports.outputs.push_back(buffer_of_value(id));
     EmbeddedLoop made = embed_loop(body.entry, ports, entry_);
     append(step_args_, std::move(made.step_args));
     step_writes_.resize(step_args_.size());

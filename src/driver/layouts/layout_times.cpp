@@ -106,7 +106,7 @@ void LayoutBench::add(GroupLayouts& group, const std::vector<int>& labels) {
   const graph::Node& node = graph_.nodes[group.group];
   const bool may_be_view = !graph_.is_output(node.outputs[0]) || task_.groups.is_view(group.group);
   Configuration made{.labels = labels};
-  if (may_be_view && transform::is_view(graph_, node)) {
+  if (task_.groups.is_loop(group.group) || (may_be_view && transform::is_view(graph_, node))) {
     made.is_known = true;
   } else {
     const GroupTe te = build_te({graph_, node, task_.ops, task_.target, task_.states});

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "graph/repeat.h"
 #include "support/binary_labels.h"
 #include "transform/layout/layout_costs.h"
 #include "transform/roles.h"
@@ -95,6 +96,7 @@ class LayoutProblem {
 
   void add_node(int n) {
     const Node& node = graph_.nodes[n];
+    if (node.op == graph::kRepeat) return add_rows(n);
     if (node.outputs.size() != 1) return;
     if (is_spatial(node)) return add_spatial(n);
     if (node.op == "transpose") return add_view(node);
@@ -117,6 +119,14 @@ class LayoutProblem {
         if (const auto order = known.reads.find({r.node, r.input}); order != known.reads.end())
           decide(r.variable, order->second);
       }
+    }
+  }
+
+  // A body takes what its loop reads as a caller gives it.
+  void add_rows(int n) {
+    const std::vector<ValueId>& inputs = graph_.nodes[n].inputs;
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      if (has_choice(inputs[i])) reads_[inputs[i]].push_back({n, i, row_major_});
     }
   }
 

@@ -1,13 +1,20 @@
 // Ed25519 of OpenSSL's libcrypto 3, opened when it is asked for: nothing is linked, and who trusts everybody needs
 // none.
 #pragma once
+#include <array>
 #include <optional>
-#include <span>
 #include <string>
 
-#include "runtime/format/signature.h"
+#include "runtime/format/hash.h"
 
 namespace tw::format {
+
+using PublicKey = std::array<uint8_t, 32>;
+
+struct Signature {
+  PublicKey key = {};
+  std::array<uint8_t, 64> bytes = {};
+};
 
 class Crypto {
  public:

@@ -6,7 +6,6 @@
 #include <sstream>
 
 #include "runtime/format/container_layout.h"
-#include "runtime/format/crypto.h"
 #include "runtime/format/error.h"
 
 namespace tw::format {

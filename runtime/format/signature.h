@@ -5,7 +5,6 @@
 // the format version (u32), and name (32 bytes, zero padded), size (u64) and BLAKE3 hash of each other section in their
 // order. Where sections lie follows from these, so that no byte of the file may change.
 #pragma once
-#include <array>
 #include <optional>
 #include <span>
 #include <string>
@@ -13,19 +12,13 @@
 #include <vector>
 
 #include "runtime/format/container.h"
+#include "runtime/format/crypto.h"
 
 namespace tw::format {
 
 inline constexpr std::string_view kSignatureSection = "signature";
 /// Environment variable: public keys whose artefacts alone are loaded, as read_public_keys() takes them.
 inline constexpr const char* kTrustedKeys = "TILEWRIGHT_TRUSTED_KEYS";
-
-using PublicKey = std::array<uint8_t, 32>;
-
-struct Signature {
-  PublicKey key = {};
-  std::array<uint8_t, 64> bytes = {};
-};
 
 /// 64 hexadecimal digits.
 std::string to_text(const PublicKey& key);

@@ -1,18 +1,16 @@
 #include "tilewright/load.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <span>
 
 #include "driver/artefact/source.h"
 #include "frontend/onnx/import.h"
 #include "runtime/format/container.h"
-#include "runtime/format/error.h"
-#include "runtime/format/signature.h"
 #include "support/error.h"
 #include "support/join.h"
 #include "support/mapped_file.h"
 #include "tilewright/progress.h"
+#include "tilewright/trust/trusted.h"
 
 namespace tw::cli {
 
@@ -68,19 +66,6 @@ void take_shapes(const std::string& model, const InputOptions& inputs, frontend:
     const auto array = given.find(value.name);
     if (array == given.end() || !value.is_open || import.constants.contains(value.name)) continue;
     import.shapes.emplace(value.name, array->second);
-  }
-}
-
-void check_signature(const std::string& model, const std::vector<uint8_t>& artefact,
-                     const std::vector<std::string>& given) {
-  std::vector<format::PublicKey> trusted = mapped(given, format::read_public_key);
-  const char* list = std::getenv(format::kTrustedKeys);
-  if (trusted.empty() && list != nullptr) trusted = format::read_public_keys(list);
-  if (trusted.empty()) return;
-  try {
-    format::require_signature(artefact, trusted);
-  } catch (const format::Error& error) {
-    throw format::Error(error.code(), fmt::format("'{}': {}", model, error.what()));
   }
 }
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 #include <map>
+#include <set>
+#include <string_view>
 
 #include "runtime/format/error.h"
 #include "runtime/format/turns.h"
@@ -45,6 +47,65 @@ bool may_be_written(Place place) {
 
 bool is_tensor(Place place) { return place == Place::kInput || place == Place::kOutput; }
 
+bool overlap(const Buffer& a, const Buffer& b) {
+  if (a.place != b.place || a.index != b.index || a.place == Place::kError) return false;
+  return a.offset < b.offset + extent(b) && b.offset < a.offset + extent(a);
+}
+
+/// That steps read what a step before has written, and that each output is written.
+class ValueFlow {
+ public:
+  explicit ValueFlow(const Entry& entry) : entry_(entry) {
+    for (size_t b = 0; b < entry.buffers.size(); ++b) {
+      if (entry.buffers[b].moves.empty()) wholes_.emplace(entry.buffers[b].name, b);
+    }
+  }
+
+  void add(const CpuStep& step, const KernelUse& use) {
+    for (size_t a = 0; a < step.args.size(); ++a) {
+      if (!use.arguments[a].is_written) read(step, static_cast<size_t>(step.args[a]));
+    }
+    for (size_t a = 0; a < step.args.size(); ++a) {
+      if (use.arguments[a].is_written) write(static_cast<size_t>(step.args[a]));
+    }
+  }
+
+  void finish() const {
+    for (size_t o = 0; o < entry_.outputs.size(); ++o) {
+      require(written_.contains(static_cast<int64_t>(o)), "entry '", entry_.name, "': no step writes its output '",
+              entry_.outputs[o].name, "'");
+    }
+  }
+
+ private:
+  // The value that a buffer is, or that it is rows of.
+  size_t value_of(size_t b) const {
+    const auto found = entry_.buffers[b].moves.empty() ? wholes_.end() : wholes_.find(entry_.buffers[b].name);
+    return found == wholes_.end() ? b : found->second;
+  }
+
+  void read(const CpuStep& step, size_t b) const {
+    const Buffer& buffer = entry_.buffers[b];
+    if (!buffer.initial.empty()) return read(step, static_cast<size_t>(buffer.initial.front()));  // later turns wrote it
+    require(buffer.place != Place::kArena || buffer.bytes == 0 || live_.contains(value_of(b)), "step '", step.name,
+            "' reads '", buffer.name, "', which no step before it has written");
+  }
+
+  void write(size_t b) {
+    const Buffer& buffer = entry_.buffers[b];
+    if (buffer.place == Place::kOutput) written_.insert(buffer.index);
+    if (buffer.place != Place::kArena) return;
+    const size_t value = value_of(b);
+    std::erase_if(live_, [&](size_t other) { return other != value && overlap(buffer, entry_.buffers[other]); });
+    live_.insert(value);
+  }
+
+  const Entry& entry_;
+  std::map<std::string_view, size_t> wholes_;  // buffers that do not move, by name
+  std::set<size_t> live_;                      // buffers of the arena: nothing else was written there since
+  std::set<int64_t> written_;                  // outputs
+};
+
 class UseCheck {
  public:
   UseCheck(const Manifest& manifest, const std::vector<KernelUse>& uses) : manifest_(manifest) {
@@ -54,12 +115,15 @@ class UseCheck {
   void run(const Entry& entry) {
     int64_t scratch = 0;
     std::vector<const KernelUse*> called;
+    ValueFlow flow(entry);
     for (size_t s = 0; s < entry.cpu_steps.size(); ++s) {
       const CpuStep& step = entry.cpu_steps[s];
       called.push_back(find(entry, step));
       scratch = std::max(scratch, called.back()->scratch_bytes);
       check_wait(entry, s, called);
+      flow.add(step, *called.back());
     }
+    flow.finish();
     require(scratch == entry.scratch_bytes_per_thread, "entry '", entry.name, "' has scratch memory of ",
             entry.scratch_bytes_per_thread, " bytes, its kernels use ", scratch);
   }
@@ -111,11 +175,6 @@ class UseCheck {
       }
     }
     return false;
-  }
-
-  static bool overlap(const Buffer& a, const Buffer& b) {
-    if (a.place != b.place || a.index != b.index || a.place == Place::kError) return false;
-    return a.offset < b.offset + extent(b) && b.offset < a.offset + extent(a);
   }
 
   const Manifest& manifest_;

@@ -51,6 +51,13 @@ class Signed(Case):
         self.assertIn("sign it again", self.succeeds("refit", "dense.tw", "--weights", "dense.onnx", "-o", "other.tw").stderr)
         self.fails(ARTEFACT, ["run", "other.tw", "--random", "seed=0", "--trust", "public.pem"], "is not signed")
 
+    def test_inspect_checks_without_running(self):
+        self.assertIn("checked: manifest, kernels, plan and graphs agree; nothing was run.", self.succeeds("inspect", "dense.tw", "--check").stdout)
+        data = bytearray((self.folder / "dense.tw").read_bytes())
+        data[-1] ^= 1
+        self.write("changed.tw", bytes(data))
+        self.fails(ARTEFACT, ["inspect", "changed.tw", "--check"], "has changed")
+
     def test_wrong_keys(self):
         self.fails(USAGE, ["sign", "dense.tw"], "--key is required")
         self.fails(USAGE, ["sign", "dense.tw", "--key", "public.pem"], "no private Ed25519 key")

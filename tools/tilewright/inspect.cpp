@@ -1,6 +1,7 @@
 // tilewright inspect FILE: what is in an ONNX model, an artefact or a plan. Needs no device.
 #include <set>
 
+#include "artefact/check.h"
 #include "artefact/sketch.h"
 #include "frontend/onnx/import.h"
 #include "plan/plan.h"
@@ -75,6 +76,7 @@ int inspect_artefact(const GlobalOptions& global, const VerbOptions& options, co
     format::write_file_atomically(options.groups_out, format::bytes_of(artefact::groups_as_onnx(bytes)));
     print_error("tilewright: wrote {}; Netron shows its groups\n", options.groups_out);
   }
+  if (options.check) artefact::check_artefact(bytes);
   const format::Manifest& m = artefact.manifest();
   if (global.json) {
     print_json("tilewright.inspect.v1",
@@ -107,6 +109,8 @@ int inspect_artefact(const GlobalOptions& global, const VerbOptions& options, co
     for (const format::TensorSpec& t : e.outputs)
       say(global, fmt::format("  output {}: {}{}", t.name, format::name_of(t.dtype), format::shape_text(t.shape)));
   }
+  if (options.check)
+    say(global, "checked: manifest, kernels, plan and graphs agree; nothing was run. What kernels compute, verify says");
   return kOk;
 }
 

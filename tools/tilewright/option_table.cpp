@@ -474,6 +474,11 @@ constexpr Option<VerbOptions> kVerbs[] = {
                                   .help =
                                       "Do not run the model; show the times of the plan only. Needs no GPU. analyze "
                                       "does not compile an ONNX model either: it counts"}),
+    option<&VerbOptions::check>({.name = "check",
+                                 .verbs = "inspect",
+                                 .group = "Output",
+                                 .help = "Check all that can be checked of an artefact without running it: exit code 5 "
+                                         "where something disagrees"}),
     option<&VerbOptions::section>({.name = "section",
                                    .unset = "none",
                                    .example = "plan",

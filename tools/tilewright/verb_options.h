@@ -86,6 +86,7 @@ struct VerbOptions {
   int64_t first_layers = 3;
 
   std::string section;     // inspect
+  bool check = false;      // inspect
   std::string groups_out;  // inspect: ONNX model to write
   bool remeasure = false;  // doctor
   int64_t max_bytes = 0;   // cache prune

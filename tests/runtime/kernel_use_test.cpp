@@ -1,0 +1,113 @@
+// The table of what kernels touch, and manifests that disagree with it, however right their hashes are.
+#include "runtime/format/kernel_use.h"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+
+#include "runtime/format/error.h"
+#include "runtime/format/validate.h"
+#include "tests/runtime/test_model.h"
+
+namespace tw {
+namespace {
+
+using format::Entry;
+using format::KernelUse;
+using format::Manifest;
+using format::Place;
+
+std::vector<KernelUse> some_uses() {
+  return {{64, 100, 7, 128, {{format::DataType::kF32, 28, false}, {format::DataType::kBool, 1, true}}}, {192, 5, 1, 0}};
+}
+
+std::string refusal(const std::function<void()>& check) {
+  try {
+    check();
+    return "";
+  } catch (const format::Error& error) {
+    EXPECT_EQ(error.code(), format::ErrorCode::kDamaged);
+    return error.what();
+  }
+}
+
+TEST(KernelUses, ReadBack) {
+  EXPECT_EQ(format::read_kernel_uses(format::to_bytes(some_uses())), some_uses());
+  EXPECT_TRUE(format::read_kernel_uses(format::to_bytes({})).empty());
+}
+
+TEST(KernelUses, CutExtendedOrWildTablesAreRefused) {
+  const std::vector<uint8_t> good = format::to_bytes(some_uses());
+  for (size_t size = 0; size < good.size(); ++size) {
+    const format::Bytes cut = format::Bytes(good).first(size);
+    EXPECT_NE(refusal([&] { format::read_kernel_uses(cut); }), "") << size;
+  }
+  std::vector<uint8_t> longer = good;
+  longer.push_back(0);
+  EXPECT_NE(refusal([&] { format::read_kernel_uses(longer); }).find("goes on"), std::string::npos);
+  for (size_t at = 7; at < good.size(); at += 8) {  // the highest byte of each number
+    std::vector<uint8_t> wild = good;
+    wild[at] = 0x80;
+    EXPECT_NE(refusal([&] { format::read_kernel_uses(wild); }), "") << at;
+  }
+}
+
+// A manifest that was changed after the table of its kernels was made.
+class ChangedManifest : public testing::Test {
+ protected:
+  std::string refusal_of(const std::function<void(Manifest& manifest, Entry& entry)>& change) {
+    Manifest changed = made_.manifest;
+    change(changed, changed.entries[0]);
+    return refusal([&] {
+      format::validate(changed, [&](std::string_view name) { return size_of(name); });
+      format::check_kernel_uses(changed, uses_);
+    });
+  }
+
+ private:
+  int64_t size_of(std::string_view name) const {
+    for (const format::Section& section : sections_) {
+      if (section.name == name) return static_cast<int64_t>(section.bytes.size());
+    }
+    return 0;
+  }
+
+  const test::TestArtefact made_ = test::sum_model({7});
+  const std::vector<format::Section> sections_ = made_.sections();
+  const std::vector<KernelUse> uses_ = format::read_kernel_uses(made_.uses);
+};
+
+TEST_F(ChangedManifest, IsRefusedWhereKernelsAreCalledInAnotherWay) {
+  const std::string other = "calls its kernel with other tiles or buffers";
+  EXPECT_EQ(refusal_of([](Manifest&, Entry&) {}), "");
+  const auto refuses = [&](const std::string& why, const std::function<void(Manifest&, Entry&)>& change) {
+    EXPECT_NE(refusal_of(change).find(why), std::string::npos) << refusal_of(change);
+  };
+  refuses(other, [](Manifest&, Entry& e) { e.cpu_steps[0].tiles = 8; });
+  refuses(other, [](Manifest&, Entry& e) { e.cpu_steps[0].args.pop_back(); });
+  refuses(other, [](Manifest&, Entry& e) { e.cpu_steps[0].args.push_back(0); });
+  refuses(other, [](Manifest& m, Entry&) { ++m.kernels[0].bytes; });
+  refuses("no kernel begins where", [](Manifest& m, Entry&) { ++m.kernels[0].offset, --m.kernels[0].bytes; });
+  refuses(other, [](Manifest&, Entry& e) { e.buffers[2].bytes -= 4; });
+  refuses("scratch memory of", [](Manifest&, Entry& e) { e.scratch_bytes_per_thread *= 2; });
+  refuses("does not wait for step", [](Manifest&, Entry& e) { e.cpu_steps[1].after = false; });
+  refuses("which no step before it has written", [](Manifest&, Entry& e) { std::swap(e.cpu_steps[0], e.cpu_steps[1]); });
+  refuses("no step writes its output", [](Manifest&, Entry& e) { e.cpu_steps.pop_back(); });
+}
+
+TEST_F(ChangedManifest, IsRefusedWhereMemoryDisagrees) {
+  const auto refuses = [&](const std::string& why, const std::function<void(Manifest&, Entry&)>& change) {
+    EXPECT_NE(refusal_of(change).find(why), std::string::npos) << refusal_of(change);
+  };
+  refuses("is a part of tensor", [](Manifest&, Entry& e) { e.inputs[0].shape[0] = 8; });
+  refuses("outside of its place", [](Manifest&, Entry& e) { e.outputs[0].shape[0] = 6; });
+  refuses("other tiles or buffers", [](Manifest&, Entry& e) { e.outputs[0].dtype = format::DataType::kI32; });
+  refuses("an arena of", [](Manifest&, Entry& e) { e.arena_bytes += 1 << 20; });
+  refuses("in the same bytes at the same time", [](Manifest&, Entry& e) {
+    e.buffers.push_back({Place::kArena, 0, e.buffers[2].offset + 4, 8, "other"});
+    e.cpu_steps[1].args.push_back(static_cast<int64_t>(e.buffers.size()) - 1);
+  });
+}
+
+}  // namespace
+}  // namespace tw

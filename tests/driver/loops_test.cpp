@@ -1,9 +1,6 @@
 // Loops in artefacts: right with any options, and as large for many turns as for few.
 #include <gtest/gtest.h>
 
-#include "artefact/session.h"
-#include "support/error.h"
-#include "support/join.h"
 #include "tests/driver/loop_models.h"
 
 namespace tw::driver::test {
@@ -38,15 +35,6 @@ TEST(Loops, RowsOfAnyNumberAndSize) {
       expect_right(cell_model(repeat, n));
     }
   }
-}
-
-TEST(Loops, WithinLoopsAreKeptOrUnrolled) {
-  const Graph kept = nested_model({.outer = 10, .inner = 12, .n = 5}),
-              unrolled = nested_model({.outer = 10, .inner = 12, .n = 5, .reads_carried = true});
-  expect_right(kept);
-  expect_right(unrolled);
-  EXPECT_EQ(repeats(compile_graph(kept, {})), 2U);
-  EXPECT_EQ(repeats(compile_graph(unrolled, {})), 1U);
 }
 
 // Loops of both directions beside each other and one after the other, as bidirectional layers are.
@@ -140,32 +128,6 @@ TEST(Loops, OfConvolutions) {
   expect_right(g);
 }
 
-// The inner loop begins with what the outer one carries, and reads it otherwise: by way of operators that move nothing.
-TEST(Loops, DISABLED_WithinLoopsMayReadViewsOfWhatIsCarried) {
-  for (const char* op : {"reshape", "identity", "dropout-like mul", "transpose"}) {
-    SCOPED_TRACE(op);
-    const std::string kind = op;
-    Graph body;
-    const ValueId s = body.add_input("s", f32({3, 1})), x = body.add_input("xs", f32({9, 3})),
-                  w = body.add_input("ws", f32({3}));
-    ValueId first = s;
-    if (kind == "identity") first = add(body, "identity", {first});
-    if (kind == "dropout-like mul")
-      first = add(body, "mul", {first, body.add_constant("one", f32({}), graph::test::bytes_of<float>({1}))});
-    if (kind == "transpose") first = add(body, "transpose", {first}, {{"perm", std::vector<int64_t>{1, 0}}});
-    first = add(body, "reshape", {first}, {{"shape", Shape{3}}});
-    const Repeat inner = turns_of(9, 1, 1, 1);
-    const std::vector<ValueId> made = add_loop(body, cell_body(3), {first, x, w}, inner, "inner");
-    body.outputs = {add(body, "reshape", {last_of(body, made, inner)}, {{"shape", Shape{3, 1}}})};
-    Graph g;
-    const Repeat repeat = turns_of(10, 1, 0, 0);
-    const std::vector<ValueId> stacks = add_loop(
-        g, body, {g.add_input("s", f32({3, 1})), g.add_input("x", f32({9, 3})), g.add_input("w", f32({3}))}, repeat);
-    g.outputs = {last_of(g, stacks, repeat)};
-    expect_right(g);
-  }
-}
-
 // The storage of rows is another one than they say, where that saves a transpose.
 TEST(Loops, OfTransposedRows) {
   const std::vector<int64_t> swap{1, 0, 2};
@@ -203,46 +165,6 @@ TEST(Loops, OfTransposedMatrices) {
       add_loop(g, body, {g.add_input("h", f32({24, 24})), g.add_input("x", f32({9, 24, 24}))}, repeat);
   g.outputs = {last_of(g, made, repeat), made[1]};
   expect_right(g);
-}
-
-// The inner loop's stack is what the outer one carries, and rows of the outer one are what the inner one scans.
-TEST(Loops, WithinLoopsScanRowsAndWriteThem) {
-  Graph body;
-  const ValueId table = body.add_input("table", f32({6, 3})), rows = body.add_input("rows", f32({6, 3})),
-                w = body.add_input("w", f32({3}));
-  Repeat inner = turns_of(6, 1, 1, 1);
-  inner.rows[0] = 6;
-  inner.inputs_backwards = {1};
-  inner.outputs_backwards = {1, 0};
-  const std::vector<ValueId> made = add_loop(body, cell_body(3), {w, rows, w}, inner, "inner");
-  body.outputs = {made[0], made[1], add(body, "add", {table, made[0]})};
-  Graph g;
-  Repeat repeat = turns_of(10, 1, 1, 2);
-  repeat.outputs_backwards = {0, 1, 0};
-  const std::vector<ValueId> stacks = add_loop(
-      g, body, {g.add_input("table", f32({6, 3})), g.add_input("rows", f32({10, 6, 3})), g.add_input("w", f32({3}))},
-      repeat);
-  g.outputs = {last_of(g, stacks, repeat), stacks[1], stacks[2]};
-  expect_right(g);
-}
-
-// Three deep, the innermost of few turns.
-TEST(Loops, ThreeWithinEachOther) {
-  Graph outer;
-  const ValueId s = outer.add_input("s", f32({3})), row = outer.add_input("row", f32({9, 3})),
-                x = outer.add_input("xs", f32({10, 3})), w = outer.add_input("ws", f32({3}));
-  const Repeat middle = turns_of(9, 1, 1, 1);
-  const std::vector<ValueId> made =
-      add_loop(outer, graph::test::nested_body({.inner = 10, .n = 3}), {w, row, x, w}, middle, "middle");
-  outer.outputs = {add(outer, "sub", {s, last_of(outer, made, middle)}), made[1]};
-  Graph g;
-  const Repeat repeat = turns_of(11, 1, 1, 1);
-  g.outputs = add_loop(g, outer,
-                       {g.add_input("s", f32({3})), g.add_input("rows", f32({11, 9, 3})),
-                        g.add_input("x", f32({10, 3})), g.add_input("w", f32({3}))},
-                       repeat);
-  expect_right(g);
-  EXPECT_EQ(repeats(compile_graph(g, {})), 3U);
 }
 
 TEST(Loops, OfIntegersAndBools) {
@@ -303,100 +225,6 @@ TEST(Loops, AreAsLargeForManyTurns) {
   EXPECT_EQ(few.steps, many.steps);
   // Numbers in texts have more digits.
   EXPECT_NEAR(static_cast<double>(few.bytes), static_cast<double>(many.bytes), 0.02 * static_cast<double>(few.bytes));
-}
-
-// ---- The error word.
-
-// Each turn takes a row of the table by its number.
-Graph lookups() {
-  Graph body;
-  const ValueId h = body.add_input("h", f32({3})), index = body.add_input("i", {DataType::i64(), {}}),
-                table = body.add_input("table", f32({5, 3}));
-  body.outputs = {add(body, "add", {h, add(body, "gather", {table, index}, {{"axis", int64_t{0}}}, "lookup")})};
-  Graph g;
-  const Repeat repeat = turns_of(9, 1, 1, 0);
-  const ValueId h0 = g.add_input("h", f32({3})), indices = g.add_input("i", {DataType::i64(), {9}}),
-                rows = g.add_input("table", f32({5, 3}));
-  g.outputs = {last_of(g, add_loop(g, body, {h0, indices, rows}, repeat), repeat)};
-  return g;
-}
-
-// The same in a loop of ten turns, which looks up a row of its own; and once outside of both.
-Graph lookups_within() {
-  const Graph inner = lookups();
-  const TensorType places{DataType::i64(), {9}};
-  Graph body;
-  const ValueId s = body.add_input("s", f32({3})), index = body.add_input("k", {DataType::i64(), {}}),
-                table = body.add_input("t", f32({5, 3})), indices = body.add_input("is", places);
-  const Repeat repeat = turns_of(9, 1, 1, 0);
-  const ValueId row = add(body, "gather", {table, index}, {{"axis", int64_t{0}}}, "outer lookup");
-  const std::vector<ValueId> made = add_loop(body, *inner.nodes[0].body, {row, indices, table}, repeat, "inner");
-  body.outputs = {add(body, "add", {s, last_of(body, made, repeat)})};
-  Graph g;
-  const ValueId s0 = g.add_input("s", f32({3})), inside = g.add_input("i", places),
-                outer = g.add_input("k", {DataType::i64(), {10}}), rows = g.add_input("table", f32({5, 3}));
-  const Repeat turns = turns_of(10, 1, 1, 0);
-  g.outputs = {last_of(g, add_loop(g, body, {s0, outer, rows, inside}, turns), turns),
-               add(g, "gather", {rows, inside}, {{"axis", int64_t{0}}}, "outside")};
-  return g;
-}
-
-// What a run says with index 5 at `place` of input `input`.
-std::string said(artefact::Session& session, const Graph& g, size_t input, size_t place) {
-  std::vector<artefact::Array> inputs = random_arrays(g, 1);
-  graph::RefTensor indices = artefact::to_reference(inputs[input]);
-  indices.ints[place] = 5;
-  inputs[input] = artefact::to_array(indices);
-  try {
-    session.run(inputs);
-  } catch (const artefact::RuntimeFailure& failure) {
-    EXPECT_EQ(failure.exit_code(), 2);
-    EXPECT_NO_THROW(session.run(random_arrays(g, 1))) << "the next run is a run of its own";
-    return failure.what();
-  }
-  return "nothing";
-}
-
-artefact::Session session_of(const Graph& g, bool plain) {
-  CompileOptions options;
-  options.all_optional_off = plain;
-  return artefact::Session::load_memory(artefact_bytes(compile_graph(g, options)), {});
-}
-
-TEST(Loops, AWrongIndexInATurnFailsTheRun) {
-  expect_right(lookups());
-  for (const bool plain : {false, true}) {
-    artefact::Session session = session_of(lookups(), plain);
-    EXPECT_EQ(session.outputs().size(), 1U);
-    for (const size_t turn : {0, 4, 8}) {
-      const std::string message = said(session, lookups(), 1, turn);
-      EXPECT_NE(message.find("lookup"), std::string::npos) << message;
-    }
-  }
-}
-
-TEST(Loops, AWrongIndexInATurnOfLoopsWithinLoopsDoesToo) {
-  const Graph g = lookups_within();
-  expect_right(g);
-  for (const bool plain : {false, true}) {
-    artefact::Session session = session_of(g, plain);
-    EXPECT_EQ(session.outputs().size(), 2U);
-    for (const size_t place : {0, 3, 8}) {
-      EXPECT_NE(said(session, g, 1, place).find("lookup"), std::string::npos) << place;
-      EXPECT_NE(said(session, g, 2, place).find("outer lookup"), std::string::npos) << place;
-    }
-  }
-}
-
-// Turns behind the wrong one store the word anew.
-TEST(Loops, DISABLED_AWrongIndexInAnEarlyTurnIsSaidToBeOne) {
-  for (const bool plain : {false, true}) {
-    artefact::Session session = session_of(lookups(), plain);
-    for (const size_t turn : {0, 4, 8}) {
-      const std::string message = said(session, lookups(), 1, turn);
-      EXPECT_NE(message.find("out of range"), std::string::npos) << turn << ": " << message;
-    }
-  }
 }
 
 }  // namespace

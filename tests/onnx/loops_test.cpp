@@ -1,11 +1,9 @@
-// Recurrences, Loop and Scan are one node each, whatever the number of their turns; where a turn is other code than the
-// one before they are unrolled.
+// Loop and Scan are one node each, whatever the number of their turns; where a turn is other code than the one before
+// they are unrolled.
 #include <gtest/gtest.h>
 
-#include "graph/repeat.h"
 #include "support/error.h"
-#include "tests/onnx/import_model.h"
-#include "transform/loops/unroll.h"
+#include "tests/onnx/loop_check.h"
 
 namespace tw::frontend {
 namespace {
@@ -14,140 +12,6 @@ using graph::Graph;
 using graph::RefTensor;
 using namespace testing;
 using Nodes = google::protobuf::RepeatedPtrField<onnx::NodeProto>;
-
-int loops(const Graph& g) { return count(g, std::string(graph::kRepeat)); }
-const graph::Node& first_loop(const Graph& g) { return *std::ranges::find(g.nodes, graph::kRepeat, &graph::Node::op); }
-
-// Elements in [-1, 1), other ones for each tensor; integers are small.
-std::vector<RefTensor> inputs_of(const Graph& g) {
-  std::vector<RefTensor> inputs;
-  for (const graph::ValueId id : g.inputs) {
-    RefTensor t = RefTensor::zeros(g.value(id).type);
-    for (size_t i = 0; i < t.floats.size(); ++i)
-      t.floats[i] = static_cast<double>((i * 37 + 11 * static_cast<size_t>(id)) % 64) / 32 - 1;
-    for (size_t i = 0; i < t.ints.size(); ++i) t.ints[i] = static_cast<int64_t>(i % 3);
-    inputs.push_back(std::move(t));
-  }
-  return inputs;
-}
-
-std::vector<RefTensor> outputs_of(const Graph& g, const std::vector<RefTensor>& inputs) {
-  const std::vector<RefTensor> values = graph::evaluate(g, table(), inputs, graph::Rounding::kNone);
-  std::vector<RefTensor> outputs;
-  for (const graph::ValueId id : g.outputs) outputs.push_back(values.at(id));
-  return outputs;
-}
-
-// The same model of which all loops are unrolled computes the same.
-void expect_same_unrolled(const Graph& g, std::vector<RefTensor> inputs = {}) {
-  const Graph unrolled = transform::unroll_all(g, table());
-  graph::verify(unrolled, table());
-  EXPECT_EQ(loops(unrolled), 0);
-  if (inputs.empty()) inputs = inputs_of(g);
-  const std::vector<RefTensor> want = outputs_of(unrolled, inputs), got = outputs_of(g, inputs);
-  for (size_t k = 0; k < want.size(); ++k) {
-    EXPECT_EQ(got[k].type, want[k].type);
-    EXPECT_EQ(got[k].floats, want[k].floats) << k;
-    EXPECT_EQ(got[k].ints, want[k].ints) << k;
-  }
-}
-
-// ---- RNN, GRU, LSTM.
-
-constexpr int64_t kSteps = 20, kBatch = 3, kInputs = 4, kHidden = 5;
-
-struct Cell {
-  std::string op;
-  int64_t gates;
-  std::string direction = "forward";
-  bool has_lengths = false;
-  int64_t layout = 0;
-};
-
-std::vector<float> weights(int64_t count, int64_t seed) {
-  std::vector<float> values;
-  for (int64_t i = 0; i < count; ++i) values.push_back(static_cast<float>((i * 29 + seed) % 17) / 16 - 0.5F);
-  return values;
-}
-
-ModelBuilder recurrent(const Cell& cell) {
-  const int64_t directions = cell.direction == "bidirectional" ? 2 : 1;
-  const auto shape = [&](int64_t first, int64_t second, int64_t last) {
-    return cell.layout == 0 ? std::vector<Dim>{first, second, last} : std::vector<Dim>{second, first, last};
-  };
-  ModelBuilder m(14);
-  m.input("x", shape(kSteps, kBatch, kInputs)).input("h0", shape(directions, kBatch, kHidden)).output("y").output("h");
-  const int64_t rows = cell.gates * kHidden;
-  m.floats("w", {directions, rows, kInputs}, weights(directions * rows * kInputs, 1));
-  m.floats("r", {directions, rows, kHidden}, weights(directions * rows * kHidden, 2));
-  m.floats("b", {directions, 2 * rows}, weights(directions * 2 * rows, 3));
-  std::string lengths;
-  if (cell.has_lengths) {
-    lengths = "lengths";
-    m.input(lengths, {kBatch}, onnx::TensorProto::INT32);
-  }
-  auto& node = m.node(cell.op, {"x", "w", "r", "b", lengths, "h0"}, {"y", "h"});
-  set_int(node, "hidden_size", kHidden);
-  set_int(node, "layout", cell.layout);
-  set_string(node, "direction", cell.direction);
-  if (cell.op != "LSTM") return m;
-  node.add_output("c");
-  m.output("c");
-  return m;
-}
-
-TEST(Recurrences, AreOneLoopADirection) {
-  for (const auto& [op, gates] : {std::pair<std::string, int64_t>{"RNN", 1}, {"GRU", 3}, {"LSTM", 4}}) {
-    for (const char* direction : {"forward", "reverse", "bidirectional"}) {
-      for (const bool has_lengths : {false, true}) {
-        SCOPED_TRACE(op + " " + direction + (has_lengths ? " with lengths" : ""));
-        const Graph g = import_model(recurrent({op, gates, direction, has_lengths})).graph;
-        EXPECT_EQ(loops(g), direction == std::string("bidirectional") ? 2 : 1);
-        EXPECT_EQ(graph::repeat_of(first_loop(g)).turns, kSteps);
-        std::vector<RefTensor> inputs = inputs_of(g);
-        if (has_lengths) inputs.back().ints = {20, 1, 7};
-        expect_same_unrolled(g, inputs);
-      }
-    }
-  }
-}
-
-TEST(Recurrences, BatchFirst) {
-  for (const char* direction : {"forward", "bidirectional"}) {
-    const Graph g = import_model(recurrent({.op = "LSTM", .gates = 4, .direction = direction, .layout = 1})).graph;
-    EXPECT_EQ(g.value(g.outputs[0]).type.shape[0], kBatch);
-    expect_same_unrolled(g);
-  }
-}
-
-// Beyond a sequence's end rows are 0, and the last state is that of its end.
-TEST(Recurrences, EndWithTheirSequences) {
-  const Graph g = import_model(recurrent({"GRU", 3, "reverse", true})).graph;
-  std::vector<RefTensor> inputs = inputs_of(g);
-  inputs.back().ints = {20, 1, 7};
-  const std::vector<RefTensor> outputs = outputs_of(g, inputs);
-  for (int64_t t = 0; t < kSteps; ++t) {
-    const RefTensor row = outputs[0].row(t).row(0);
-    for (int64_t b = 0; b < kBatch; ++b) {
-      const bool is_zero = row.row(b).floats == std::vector<double>(kHidden, 0);
-      EXPECT_EQ(is_zero, t >= inputs.back().ints[static_cast<size_t>(b)]) << t << " " << b;
-    }
-  }
-  EXPECT_EQ(outputs[1].row(0).floats, outputs[0].row(0).row(0).floats) << "it ends with row 0";
-}
-
-TEST(Recurrences, GraphsAreAsLargeForManySteps) {
-  const auto nodes = [](int64_t steps) {
-    ModelBuilder m = recurrent({"GRU", 3});
-    m.graph().mutable_input(0)->mutable_type()->mutable_tensor_type()->mutable_shape()->mutable_dim(0)->set_dim_value(
-        steps);
-    const Graph g = import_model(m).graph;
-    return g.nodes.size() + first_loop(g).body->nodes.size();
-  };
-  EXPECT_EQ(nodes(20), nodes(5000));
-}
-
-// ---- Loop.
 
 void value(google::protobuf::RepeatedPtrField<onnx::ValueInfoProto>& list, const std::string& name,
            const std::vector<Dim>& dims, int type = onnx::TensorProto::FLOAT) {

@@ -86,7 +86,8 @@ class ValueFlow {
 
   void read(const CpuStep& step, size_t b) const {
     const Buffer& buffer = entry_.buffers[b];
-    if (!buffer.initial.empty()) return read(step, static_cast<size_t>(buffer.initial.front()));  // later turns wrote it
+    if (!buffer.initial.empty())
+      return read(step, static_cast<size_t>(buffer.initial.front()));  // later turns wrote it
     require(buffer.place != Place::kArena || buffer.bytes == 0 || live_.contains(value_of(b)), "step '", step.name,
             "' reads '", buffer.name, "', which no step before it has written");
   }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include "runtime/format/error.h"
 #include "runtime/format/turns.h"
@@ -35,12 +36,13 @@ void check_arena_size(const Entry& entry) {
           " bytes, its buffers need ", end);
 }
 
-/// From the first step that takes a buffer to the last one: all of a repeat where one of its steps does.
+/// From the first step that takes a buffer to the last one: all of a repeat where it outlives a turn.
 struct Lifetime {
   int64_t buffer = 0, first = 0, last = 0;
 };
 
-std::vector<Lifetime> lifetimes(const Entry& entry) {
+/// Steps that take the buffer itself, or another one that begins there.
+std::vector<Lifetime> uses_of(const Entry& entry) {
   std::map<int64_t, Lifetime> found;
   const auto use = [&](int64_t buffer, int64_t step) {
     const auto [place, fresh] = found.try_emplace(buffer, Lifetime{buffer, step, step});
@@ -48,21 +50,41 @@ std::vector<Lifetime> lifetimes(const Entry& entry) {
     place->second.last = std::max(place->second.last, step);
   };
   for (size_t s = 0; s < entry.cpu_steps.size(); ++s) {
-    int64_t first = static_cast<int64_t>(s), last = first;
-    for (const Repeat& repeat : entry.repeats) {
-      if (!holds(repeat, static_cast<int64_t>(s))) continue;
-      first = std::min(first, repeat.first);
-      last = std::max(last, repeat.first + repeat.count - 1);
-    }
     for (const int64_t arg : entry.cpu_steps[s].args) {
-      use(arg, first);
-      use(arg, last);
+      use(arg, static_cast<int64_t>(s));
+      for (const int64_t begin : entry.buffers[static_cast<size_t>(arg)].initial) use(begin, static_cast<int64_t>(s));
     }
   }
   std::vector<Lifetime> all;
-  for (const auto& [buffer, lifetime] : found) {
-    const Buffer& b = entry.buffers[static_cast<size_t>(buffer)];
-    if (b.place == Place::kArena && b.bytes > 0) all.push_back(lifetime);
+  for (const auto& [buffer, lifetime] : found) all.push_back(lifetime);
+  return all;
+}
+
+/// A value of a turn alone is written anew in each; one that moves, that comes from outside or that others begin with
+/// stays to the end of the repeat.
+void stay_in_repeats(const Entry& entry, const std::set<int64_t>& begins, Lifetime& lifetime) {
+  const Buffer& buffer = entry.buffers[static_cast<size_t>(lifetime.buffer)];
+  for (size_t r = 0; r < entry.repeats.size(); ++r) {
+    const Repeat& repeat = entry.repeats[r];
+    const int64_t end = repeat.first + repeat.count - 1;
+    if (lifetime.last < repeat.first || lifetime.first > end) continue;
+    const bool is_inside = lifetime.first >= repeat.first && lifetime.last <= end;
+    const bool moves = std::ranges::find(buffer.moves, static_cast<int64_t>(r), &Move::repeat) != buffer.moves.end();
+    if (is_inside && !moves && !begins.contains(lifetime.buffer)) continue;
+    lifetime.first = std::min(lifetime.first, repeat.first);
+    lifetime.last = std::max(lifetime.last, end);
+  }
+}
+
+std::vector<Lifetime> lifetimes(const Entry& entry) {
+  std::set<int64_t> begins;
+  for (const Buffer& buffer : entry.buffers) begins.insert(buffer.initial.begin(), buffer.initial.end());
+  std::vector<Lifetime> all;
+  for (Lifetime lifetime : uses_of(entry)) {
+    const Buffer& buffer = entry.buffers[static_cast<size_t>(lifetime.buffer)];
+    if (buffer.place != Place::kArena || buffer.bytes == 0) continue;
+    stay_in_repeats(entry, begins, lifetime);
+    all.push_back(lifetime);
   }
   std::ranges::sort(all, {}, &Lifetime::first);
   return all;

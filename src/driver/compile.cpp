@@ -186,7 +186,7 @@ class Compiler {
         described.layouts = made.layouts[source.entries.size() - 1];
         std::map<std::string, std::string> outlines;
         add_source(entry, "", described, outlines);
-        described.outline = joined(outlines);
+        described.outline = joined_outlines(outlines);
       }
     }
   }

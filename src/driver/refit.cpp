@@ -164,7 +164,7 @@ class Refitter {
     std::map<std::string, graph::Bytes> constants;
     std::map<std::string, std::string> outlines;
     make({model, plan_.entries[e], ""}, constants, outlines);
-    const std::string outline = joined(outlines);
+    const std::string outline = joined_outlines(outlines);
     if (outline != source_.entries[e].outline) {
       throw Unsupported(
           "these weights want other code: the compiler looked at elements that are others now, and {}. Compile the "

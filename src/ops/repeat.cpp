@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include "graph/error_output.h"
 #include "ops/common.h"
@@ -54,6 +55,8 @@ Types infer(const OpCall& call) {
   const size_t outputs = outputs_of(body);
   require(call, repeat.rows.size() == outputs && repeat.carried <= outputs, "rows of {} outputs, its body has {}",
           repeat.rows.size(), outputs);
+  const std::set<ValueId> different(body.outputs.begin(), body.outputs.end());
+  require(call, different.size() == body.outputs.size(), "its body has one value twice among its outputs");
   Types types;
   for (size_t j = 0; j < outputs; ++j) {
     const TensorType& made = body.value(body.outputs[j]).type;

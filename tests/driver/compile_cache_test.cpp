@@ -180,8 +180,11 @@ TEST_F(CompileCacheTest, DamageIsAMissAndIsRemoved) {
         fs::resize_file(file, fs::file_size(file) - 1);
       } else {
         std::fstream change(file, std::ios::in | std::ios::out | std::ios::binary);
-        change.seekp(static_cast<std::streamoff>(fs::file_size(file) / 2));
-        change.put('\0');
+        const auto middle = static_cast<std::streamoff>(fs::file_size(file) / 2);
+        change.seekg(middle);
+        const int byte = change.get();
+        change.seekp(middle);
+        change.put(static_cast<char>(byte ^ 1));
       }
       EXPECT_FALSE(hits()) << ending;
       EXPECT_TRUE(files(".tw").empty());

@@ -98,7 +98,7 @@ TEST(LoopErrors, AWrongIndexInATurnOfLoopsWithinLoopsDoesToo) {
 }
 
 // Turns behind the wrong one store the word anew.
-TEST(LoopErrors, DISABLED_AWrongIndexInAnEarlyTurnIsSaidToBeOne) {
+TEST(LoopErrors, AWrongIndexInAnEarlyTurnIsSaidToBeOne) {
   for (const bool plain : {false, true}) {
     artefact::Session session = session_of(lookups(), plain);
     for (const size_t turn : {0, 4, 8}) {

@@ -27,7 +27,7 @@ TEST(LoopsWithinLoops, AreKeptOrUnrolled) {
 }
 
 // The inner loop begins with what the outer one carries, and reads it otherwise: by way of operators that move nothing.
-TEST(LoopsWithinLoops, DISABLED_MayReadViewsOfWhatIsCarried) {
+TEST(LoopsWithinLoops, MayReadViewsOfWhatIsCarried) {
   for (const char* op : {"reshape", "identity", "dropout-like mul", "transpose"}) {
     SCOPED_TRACE(op);
     const std::string kind = op;

@@ -233,7 +233,7 @@ TEST(Loops, WithinLoopsSayWhatIsUnsupported) {
 }
 
 // Each attempt that fails is made again by the loop around: the time must not double with every one of them.
-TEST(Loops, DISABLED_DeepOnesThatFailDoSoSoon) { expect_one_unsupported(18); }
+TEST(Loops, DeepOnesThatFailDoSoSoon) { expect_one_unsupported(18); }
 
 // ---- Scan.
 

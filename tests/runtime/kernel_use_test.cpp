@@ -91,7 +91,8 @@ TEST_F(ChangedManifest, IsRefusedWhereKernelsAreCalledInAnotherWay) {
   refuses(other, [](Manifest&, Entry& e) { e.buffers[2].bytes -= 4; });
   refuses("scratch memory of", [](Manifest&, Entry& e) { e.scratch_bytes_per_thread *= 2; });
   refuses("does not wait for step", [](Manifest&, Entry& e) { e.cpu_steps[1].after = false; });
-  refuses("which no step before it has written", [](Manifest&, Entry& e) { std::swap(e.cpu_steps[0], e.cpu_steps[1]); });
+  refuses("which no step before it has written",
+          [](Manifest&, Entry& e) { std::swap(e.cpu_steps[0], e.cpu_steps[1]); });
   refuses("no step writes its output", [](Manifest&, Entry& e) { e.cpu_steps.pop_back(); });
 }
 

@@ -110,15 +110,21 @@ Code test_code() {
 
 namespace {
 
-// Outputs and next states are written for sure.
-format::KernelArgument argument(const format::Entry& entry, const format::CpuStep& step, size_t a) {
+// Of the kernels above.
+bool is_written(int64_t kernel, size_t a) {
+  const Code code = test_code();
+  if (kernel == code.add) return a == 2;
+  return kernel == code.reverse ? a == 1 : a == 2 || a == 3;
+}
+
+format::KernelArgument argument(const format::Entry& entry, const format::CpuStep& step, int64_t kernel, size_t a) {
   if (step.args[a] < 0 || step.args[a] >= std::ssize(entry.buffers)) return {};
   const format::Buffer& buffer = entry.buffers[static_cast<size_t>(step.args[a])];
   const bool is_input = buffer.place == format::Place::kInput, is_output = buffer.place == format::Place::kOutput;
   const auto& specs = is_input ? entry.inputs : entry.outputs;
   const bool has_spec = (is_input || is_output) && buffer.index < std::ssize(specs);
   return {has_spec ? specs[static_cast<size_t>(buffer.index)].dtype : format::DataType::kF32, buffer.bytes,
-          is_output || buffer.place == format::Place::kNextState};
+          is_written(kernel, a)};
 }
 
 // As the steps call them.
@@ -129,7 +135,7 @@ std::vector<format::KernelUse> uses_of(const format::Manifest& manifest) {
       if (step.kernel < 0 || step.kernel >= std::ssize(manifest.kernels)) continue;
       const format::Kernel& kernel = manifest.kernels[static_cast<size_t>(step.kernel)];
       format::KernelUse use{kernel.offset, kernel.bytes, step.tiles, entry.scratch_bytes_per_thread, {}};
-      for (size_t a = 0; a < step.args.size(); ++a) use.arguments.push_back(argument(entry, step, a));
+      for (size_t a = 0; a < step.args.size(); ++a) use.arguments.push_back(argument(entry, step, kernel.offset, a));
       if (std::ranges::find(uses, use) == uses.end()) uses.push_back(std::move(use));
     }
   }

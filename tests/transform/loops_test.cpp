@@ -66,7 +66,7 @@ TEST(Unroll, OutputsThatNothingInTheBodyComputes) {
   const ValueId a = body.add_input("a", f32({2})), b = body.add_input("b", f32({2})), x = body.add_input("x", f32({2}));
   const ValueId c = body.add_constant("c", f32({2}), graph::test::bytes_of<float>({3, 4}));
   const ValueId sum = add(body, "add", {a, x});
-  body.outputs = {b, sum, c, sum, x};
+  body.outputs = {b, sum, c, add(body, "mul", {a, x}), x};
   Graph g;
   const Repeat repeat = turns_of(5, 2, 1, 3);
   g.outputs = add_loop(g, body, {g.add_input("a", f32({2})), g.add_input("b", f32({2})), g.add_input("x", f32({5, 2}))},

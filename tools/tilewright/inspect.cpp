@@ -110,7 +110,8 @@ int inspect_artefact(const GlobalOptions& global, const VerbOptions& options, co
       say(global, fmt::format("  output {}: {}{}", t.name, format::name_of(t.dtype), format::shape_text(t.shape)));
   }
   if (options.check)
-    say(global, "checked: manifest, kernels, plan and graphs agree; nothing was run. What kernels compute, verify says");
+    say(global,
+        "checked: manifest, kernels, plan and graphs agree; nothing was run. What kernels compute, verify says");
   return kOk;
 }
 

@@ -100,7 +100,7 @@ class CpuContext : public DeviceContext {
     const int failed = current_->failed_step();
     if (failed >= 0) {
       const std::string& name = current_->entry().cpu_steps[static_cast<size_t>(failed)].name;
-      format::fail(ErrorCode::kInputValue, value_error_message(format::join("step '", name, "'"), error_));
+      format::fail(ErrorCode::kInputValue, value_error_message(format::join("step '", name, "'"), current_->error()));
     }
   }
 

@@ -109,14 +109,15 @@ void CpuProgram::run_steps(const Loop& loop, void* scratch) {
   for (size_t i = loop.first_step; i < loop.end_step; ++i) {
     const Step& step = steps_[i];
     step.kernel(step.args, scratch, 0, 1);
-    const bool failed = step.may_fail && failed_step_ < 0 && __atomic_load_n(memory_.error, __ATOMIC_RELAXED) != 0;
-    if (failed) failed_step_ = step.number;
+    if (!step.may_fail || failed_step_ >= 0) continue;
+    error_ = __atomic_load_n(memory_.error, __ATOMIC_RELAXED);
+    if (error_ != 0) failed_step_ = step.number;
   }
 }
 
 void CpuProgram::finished(int loop) {
   const auto index = static_cast<size_t>(loop);
-  if (failed_step_ < 0 && __atomic_load_n(memory_.error, __ATOMIC_RELAXED) != 0) blame(loops_[index]);
+  if (failed_step_ < 0) blame(loops_[index], __atomic_load_n(memory_.error, __ATOMIC_RELAXED));
   if (times_.empty()) return;
   const uint64_t now = now_ns();
   if (loop == 0) std::ranges::fill(times_, 0);
@@ -125,7 +126,9 @@ void CpuProgram::finished(int loop) {
 }
 
 /// Steps of one loop share the error word at the same time: the first that can have stored it is to blame.
-void CpuProgram::blame(const Loop& loop) {
+void CpuProgram::blame(const Loop& loop, int32_t error) {
+  if (error == 0) return;
+  error_ = error;
   for (size_t i = loop.first_step; i < loop.end_step && failed_step_ < 0; ++i) {
     if (steps_[i].may_fail) failed_step_ = steps_[i].number;
   }

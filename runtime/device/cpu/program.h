@@ -40,6 +40,8 @@ class CpuProgram final : public Loops {
   void finished(int loop) override;
   /// The first of the entry's steps that stored a nonzero error word in the last run, -1 when none did.
   int failed_step() const { return failed_step_; }
+  /// That word, which another turn of a repeat may have overwritten since.
+  int32_t error() const { return error_; }
   /// Time of each of the entry's steps in the last run, of all its turns together, in ns; empty without a profile.
   std::span<const uint64_t> step_times() const { return times_; }
 
@@ -74,7 +76,7 @@ class CpuProgram final : public Loops {
   void add_step(size_t number, std::span<const int64_t> turns, const CodeMap& code, Wait wait);
   bool join_last_loop(Wait wait);
   void run_steps(const Loop& loop, void* scratch);
-  void blame(const Loop& loop);
+  void blame(const Loop& loop, int32_t error);
 
   const format::Manifest& manifest_;
   const format::Entry& entry_;
@@ -86,6 +88,7 @@ class CpuProgram final : public Loops {
   std::vector<uint64_t> times_;
   uint64_t loop_start_ = 0;  // with a profile: when the loop that runs began
   int failed_step_ = -1;
+  int32_t error_ = 0;
   Subnormals subnormals_;
 };
 

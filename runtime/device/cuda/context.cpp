@@ -83,6 +83,24 @@ CudaContext::~CudaContext() {
   });
 }
 
+namespace {
+
+bool checks(const format::Entry& entry, const format::CudaStep& step) {
+  return std::ranges::any_of(format::buffers_of(step), [&](int64_t buffer) {
+    return entry.buffers[static_cast<size_t>(buffer)].place == Place::kError;
+  });
+}
+
+/// Steps that may store an error word, each in all its turns.
+size_t count_checks(const format::Entry& entry) {
+  size_t count = 0;
+  format::for_each_step(entry, entry.cuda_steps.size(),
+                        [&](size_t step, auto, bool) { count += checks(entry, entry.cuda_steps[step]) ? 1 : 0; });
+  return count;
+}
+
+}  // namespace
+
 void CudaContext::allocate() {
   const format::Manifest& manifest = loaded_.manifest;
   size_t arena_bytes = 0;
@@ -90,7 +108,9 @@ void CudaContext::allocate() {
     arena_bytes = std::max(arena_bytes, static_cast<size_t>(entry.arena_bytes));
   arena_ = DeviceMemory(loaded_.gpu, arena_bytes, "the arena");
   if (arena_bytes != 0) driver_.check(driver_.memset(arena_.address(), 0, arena_bytes), "clear the arena");
-  error_ = DeviceMemory(loaded_.gpu, sizeof(int32_t), "the error word");
+  size_t words = 0;
+  for (const format::Entry& entry : manifest.entries) words = std::max(words, count_checks(entry));
+  error_ = DeviceMemory(loaded_.gpu, words * sizeof(int32_t), "the error words");
   const auto stage = [&](std::vector<TensorSpec> format::Entry::*list, const char* what,
                          std::vector<DeviceMemory>& staging, std::vector<DevicePtr>& addresses) {
     for (const size_t bytes : largest(manifest, list)) {
@@ -112,8 +132,9 @@ void CudaContext::prepare_calls() {
 }
 
 Launch CudaContext::make_launch(const format::Entry& entry, const format::CudaStep& step,
-                                std::span<const int64_t> turns) {
+                                std::span<const int64_t> turns, size_t error_word) {
   Launch launch{&step, step.after};
+  launch.error_word = error_word;
   if (step.call.empty()) {
     launch.function = loaded_.functions[static_cast<size_t>(step.kernel)];
     launch.params = step.params;
@@ -133,17 +154,14 @@ CudaContext::PreparedEntry CudaContext::prepare_entry(const format::Entry& entry
     const format::CudaStep& step = entry.cuda_steps[number];
     const bool is_first = number == seen;
     seen += is_first ? 1 : 0;
-    Launch launch = make_launch(entry, step, turns);
+    Launch launch = make_launch(entry, step, turns, prepared.checks.size());
     if (!entry.repeats.empty() && !prepared.launches.empty()) launch.after = {std::ssize(prepared.launches) - 1};
     // A library loads its kernels when they are first launched, which cannot be captured into a graph.
     if (launch.call != nullptr && is_first) launch_alone(driver_, launch, stream_.handle());
-    bool touches_tensors = false, checks = false;
-    for (const int64_t index : format::buffers_of(step)) {
-      const Buffer buffer = format::located(entry, index, turns);
-      checks |= buffer.place == Place::kError;
-      touches_tensors |= is_tensor(buffer);
-    }
-    if (checks && is_first) prepared.checks += format::join(prepared.checks.empty() ? "" : ", ", "'", step.name, "'");
+    bool touches_tensors = false;
+    for (const int64_t index : format::buffers_of(step))
+      touches_tensors |= is_tensor(format::located(entry, index, turns));
+    if (checks(entry, step)) prepared.checks.push_back(&step);
     if (touches_tensors) {
       prepared.touching_tensors.push_back(prepared.launches.size());
       launch.turns.assign(turns.begin(), turns.end());
@@ -171,7 +189,9 @@ void CudaContext::add_clearings(const format::Entry& entry, PreparedEntry& prepa
 
 /// Whether a parameter changed.
 bool CudaContext::relocate(const format::Entry& entry, std::span<const int64_t> turns, Launch& launch) {
-  const auto address_of = [&](int64_t buffer) { return address(format::located(entry, buffer, turns)); };
+  const auto address_of = [&](int64_t buffer) {
+    return address(format::located(entry, buffer, turns), launch.error_word);
+  };
   bool changed = false;
   for (const format::Relocation& relocation : launch.step->relocations)
     changed |= patch(launch.params, relocation, address_of(relocation.buffer));
@@ -184,7 +204,7 @@ bool CudaContext::relocate(const format::Entry& entry, std::span<const int64_t> 
   return changed;
 }
 
-DevicePtr CudaContext::address(const Buffer& buffer) const {
+DevicePtr CudaContext::address(const Buffer& buffer, size_t error_word) const {
   const auto offset = static_cast<DevicePtr>(buffer.offset);
   switch (buffer.place) {
     case Place::kArena:
@@ -202,7 +222,7 @@ DevicePtr CudaContext::address(const Buffer& buffer) const {
     case Place::kError:
       break;
   }
-  return error_.address();
+  return error_.address() + error_word * sizeof(int32_t);
 }
 
 void CudaContext::place_inputs(const format::Entry& entry, const DLTensor* inputs) {
@@ -269,7 +289,8 @@ void CudaContext::measure(int index, const DLTensor* inputs, const DLTensor* out
   PreparedEntry& prepared = entries_[static_cast<size_t>(index)];
   const nvtx3::scoped_range range(entry.name);
   const Current current(loaded_.gpu);
-  int32_t error = 0;
+  std::vector<int32_t> errors(prepared.checks.size(), 0);  // a turn's word stays as it is when the next one comes
+  const size_t error_bytes = errors.size() * sizeof(int32_t);
   Gate gate;
   use_stream(stream_.handle());
   try {
@@ -277,7 +298,8 @@ void CudaContext::measure(int index, const DLTensor* inputs, const DLTensor* out
     place_outputs(entry, outputs);
     bind_tensors(entry, prepared);
     if (!prepared.checks.empty()) {
-      driver_.check(driver_.copy_to_device(error_.address(), &error, sizeof(error), used_), "clear the error word");
+      driver_.check(driver_.copy_to_device(error_.address(), errors.data(), error_bytes, used_),
+                    "clear the error words");
     }
     const bool short_runs = !times_ns.empty() && prepared.launches.size() < kFewLaunches;
     if (profile_ || short_runs) gate.hold(loaded_.gpu, used_);
@@ -286,7 +308,7 @@ void CudaContext::measure(int index, const DLTensor* inputs, const DLTensor* out
     gate.open();
     fetch_outputs(entry, outputs);
     if (!prepared.checks.empty()) {
-      driver_.check(driver_.copy_to_host(&error, error_.address(), sizeof(error), used_), "read the error word");
+      driver_.check(driver_.copy_to_host(errors.data(), error_.address(), error_bytes, used_), "read the error words");
     }
   } catch (...) {
     driver_.stream_synchronize(used_);  // what is under way uses the caller's memory
@@ -296,7 +318,10 @@ void CudaContext::measure(int index, const DLTensor* inputs, const DLTensor* out
   is_pending_ = false;
   run_events_.read(times_ns);
   if (profile_) read_step_times(entry, prepared);
-  if (error != 0) format::fail(format::ErrorCode::kInputValue, value_error_message("step " + prepared.checks, error));
+  const auto error = std::ranges::find_if(errors, [](int32_t word) { return word != 0; });
+  if (error == errors.end()) return;
+  const std::string& name = prepared.checks[static_cast<size_t>(error - errors.begin())]->name;
+  format::fail(format::ErrorCode::kInputValue, value_error_message(format::join("step '", name, "'"), *error));
 }
 
 void CudaContext::bind_tensors(const format::Entry& entry, PreparedEntry& prepared) {

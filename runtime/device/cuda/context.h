@@ -38,16 +38,17 @@ class CudaContext : public DeviceContext {
 
  private:
   struct PreparedEntry {
-    std::vector<Launch> launches;          // of the steps in all their turns, relocated
-    std::vector<size_t> touching_tensors;  // the launches that take addresses of inputs or outputs
-    std::vector<Clearing> clearings;       // of Entry::zeros
-    std::unique_ptr<LaunchGraph> graph;    // none when profiling
-    std::string checks;                    // names of the steps that may store into the error word: 'a', 'b'
+    std::vector<Launch> launches;                 // of the steps in all their turns, relocated
+    std::vector<size_t> touching_tensors;         // the launches that take addresses of inputs or outputs
+    std::vector<Clearing> clearings;              // of Entry::zeros
+    std::unique_ptr<LaunchGraph> graph;           // none when profiling
+    std::vector<const format::CudaStep*> checks;  // by error word: the step that may store into it, in some turn
   };
 
   void allocate();
   void prepare_calls();
-  Launch make_launch(const format::Entry& entry, const format::CudaStep& step, std::span<const int64_t> turns);
+  Launch make_launch(const format::Entry& entry, const format::CudaStep& step, std::span<const int64_t> turns,
+                     size_t error_word);
   PreparedEntry prepare_entry(const format::Entry& entry);
   void add_clearings(const format::Entry& entry, PreparedEntry& prepared) const;
   bool has_to_wait(const format::Entry& entry, const PreparedEntry& prepared, const DLTensor* inputs,
@@ -61,7 +62,7 @@ class CudaContext : public DeviceContext {
   void submit_timed(PreparedEntry& prepared, size_t times);
   void read_step_times(const format::Entry& entry, const PreparedEntry& prepared);
   void fetch_outputs(const format::Entry& entry, const DLTensor* outputs);
-  DevicePtr address(const format::Buffer& buffer) const;
+  DevicePtr address(const format::Buffer& buffer, size_t error_word = 0) const;
   void synchronize(const char* doing);
 
   const Loaded& loaded_;

@@ -20,7 +20,8 @@ struct Launch {
   const Call* call = nullptr;  // instead of a function, with its operands and memory
   std::vector<DevicePtr> operands = {};
   DevicePtr workspace = 0;
-  bool in_graph = true;  // whether the graph's node has these parameters
+  size_t error_word = 0;  // its own one of the context's
+  bool in_graph = true;   // whether the graph's node has these parameters
 };
 
 /// Memory that is set to 0 before launch number `before`, while those before it run.

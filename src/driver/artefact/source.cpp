@@ -132,7 +132,7 @@ std::map<std::string, std::string> renamed_constants(const graph::Graph& ungroup
   return renamed;
 }
 
-std::string joined(const std::map<std::string, std::string>& outlines) {
+std::string joined_outlines(const std::map<std::string, std::string>& outlines) {
   std::string all;
   for (const auto& [prefix, outline] : outlines) all += outline;
   return all;

@@ -37,7 +37,7 @@ struct Source {
 /// Of a graph that was `ungrouped` before it became one of `groups`: SourceEntry::renamed.
 std::map<std::string, std::string> renamed_constants(const graph::Graph& ungrouped, const graph::Graph& groups);
 /// The outline of an entry, of those of its graph and of bodies by the prefixes of their names.
-std::string joined(const std::map<std::string, std::string>& outlines);
+std::string joined_outlines(const std::map<std::string, std::string>& outlines);
 
 /// The options that passes were run with.
 CompileOptions options_of(const Source& source);

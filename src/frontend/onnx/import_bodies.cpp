@@ -77,6 +77,7 @@ std::vector<ValueId> Importer::import_body(const onnx::GraphProto& body, const N
 std::optional<std::vector<ValueId>> Importer::import_turn(const onnx::GraphProto& body, const NameScope& outer,
                                                           LoopBody& loop, const std::vector<ValueId>& inputs,
                                                           const std::string& prefix) {
+  if (turns_differ_.contains(&body)) return std::nullopt;  // loops within loops are not tried again for each turn
   const Mark before = mark();
   std::optional<std::vector<ValueId>> outputs;
   try {
@@ -92,12 +93,15 @@ std::optional<std::vector<ValueId>> Importer::import_turn(const onnx::GraphProto
   } catch (const UserError&) {
   } catch (const Unsupported&) {
   }
-  if (!outputs) return_to(before);
+  if (!outputs) {
+    return_to(before);
+    turns_differ_.insert(&body);
+  }
   at_ = before.at;
   return outputs;
 }
 
-Importer::Mark Importer::mark() const { return {at_, visited_, unsupported_, bindable_, warnings_, dropouts_}; }
+Importer::Mark Importer::mark() const { return {at_, visited_, unsupported_, bindable_, warnings_, dropouts_, nodes_}; }
 
 void Importer::return_to(const Mark& mark) {
   at_ = mark.at;
@@ -106,6 +110,7 @@ void Importer::return_to(const Mark& mark) {
   bindable_ = mark.bindable;
   warnings_ = mark.warnings;
   dropouts_ = mark.dropouts;
+  nodes_ = mark.nodes;
 }
 
 void Importer::survey_bodies(const onnx::NodeProto& node, const NameScope& scope) {

@@ -46,7 +46,7 @@ class Importer : public ModelImport {
     std::set<const void*> visited;
     std::vector<UnsupportedItem> unsupported;
     std::vector<std::string> bindable, warnings;
-    int64_t dropouts;
+    int64_t dropouts, nodes;
   };
   Mark mark() const;
   void return_to(const Mark& mark);
@@ -98,6 +98,7 @@ class Importer : public ModelImport {
   std::vector<std::string> bindable_;
   std::vector<std::string> warnings_;
   std::map<std::string, graph::ValueId> initializers_;  // of the main graph, those that are needed
+  std::set<const onnx::GraphProto*> turns_differ_;      // bodies of loops that are no one body for all turns
   int64_t dropouts_ = 0;                                // of training
   int64_t nodes_ = 0;                                   // converted so far
 };

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <span>
 
 #include "graph/stacked_rows.h"
@@ -112,12 +113,35 @@ Graph unroll(const Graph& graph, const graph::OpTable& ops,
   return editor.finish();
 }
 
+namespace {
+
+// The value that `id` may become a view of: what has its elements one by one, and reads nothing else but constants.
+ValueId origin_of(const Graph& graph, const std::vector<int>& producers, ValueId id) {
+  for (int p = producers[id]; p >= 0; p = producers[id]) {
+    ValueId read = kAbsent;
+    for (const ValueId in : graph.nodes[p].inputs) {
+      if (in == kAbsent || graph.value(in).is_constant()) continue;
+      if (read != kAbsent && read != in) return id;
+      read = in;
+    }
+    if (read == kAbsent || graph.value(read).type.elements() != graph.value(id).type.elements()) return id;
+    id = read;
+  }
+  return id;
+}
+
+}  // namespace
+
 Graph placeable_body(const Node& loop, const graph::OpTable& ops) {
   const std::span carried = std::span(loop.body->inputs).first(graph::repeat_of(loop).carried);
-  const std::vector<std::string> names = mapped(carried, [&](ValueId id) { return loop.body->value(id).name; });
+  const std::set<std::string> names = [&] {
+    const std::vector<std::string> all = mapped(carried, [&](ValueId id) { return loop.body->value(id).name; });
+    return std::set<std::string>(all.begin(), all.end());
+  }();
   return unroll(*loop.body, ops, [&](const Graph& body, const Node& inner) {
-    return std::ranges::any_of(inner.inputs,
-                               [&](ValueId id) { return std::ranges::count(names, body.value(id).name) > 0; });
+    const std::vector<int> producers = body.producers();
+    return std::ranges::any_of(
+        inner.inputs, [&](ValueId id) { return names.contains(body.value(origin_of(body, producers, id)).name); });
   });
 }
 

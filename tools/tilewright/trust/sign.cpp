@@ -34,8 +34,8 @@ int sign(const GlobalOptions& global, const VerbOptions& options) {
 
 void add_sign(Application& application) {
   add_verb(application, {"sign",
-                         "Example: tilewright sign resnet50.tw --key key.pem\n\nSigns a compiled model, for those who "
-                         "load only what somebody they trust has signed (--trust).",
+                         "Example: tilewright sign resnet50.tw --key key.pem\n\nSigns a compiled model for those who "
+                         "trust your key.",
                          "MODEL", "Artefact (.tw)", sign});
 }
 

@@ -56,7 +56,7 @@ double run_ns(const Nest& nest, double arithmetic_ns, int64_t tiles, const Targe
 }
 
 bool threads_pay(const Nest& nest, double arithmetic_ns, int64_t tiles, const TargetInfo& target) {
-  if (!can_be_shared(tiles, target)) return false;
+  if (!can_be_shared(tiles, target)) return true;  // nothing is lost
   const double serial_ns = nest_ns(nest, arithmetic_ns, target, 1);
   if (serial_ns > kShortRegions * target.fork_join_ns) return true;
   return shared_ns(nest, arithmetic_ns, tiles, target) < kSharedPart * serial_ns;

@@ -83,12 +83,17 @@ void require(bool condition, const char* message) {
 }
 
 /// The caller's structure as far as the caller knows it; the rest is zero.
-Options read_options(const TwOptions* given) {
+TwOptions read_raw(const TwOptions* given) {
   TwOptions raw{};
   if (given != nullptr) {
     require(given->struct_size >= sizeof(size_t), "options.struct_size is not set");
     std::memcpy(&raw, given, std::min(given->struct_size, sizeof(raw)));
   }
+  return raw;
+}
+
+Options read_options(const TwOptions* given) {
+  const TwOptions raw = read_raw(given);
   require((raw.allocate == nullptr) == (raw.deallocate == nullptr), "options: allocate and deallocate belong together");
   require(raw.threads >= 0, "options.threads is negative");
   require(raw.device >= 0, "options.device is negative");
@@ -107,9 +112,8 @@ Options read_options(const TwOptions* given) {
 /// And whose models are trusted: the caller's list, or that of the environment.
 Options read_model_options(const TwOptions* given) {
   Options options = read_options(given);
-  const bool has_list = given != nullptr && given->struct_size >= sizeof(TwOptions);
-  const char* list =
-      has_list && given->trusted_keys != nullptr ? given->trusted_keys : std::getenv(tw::format::kTrustedKeys);
+  const char* own = read_raw(given).trusted_keys;
+  const char* list = own != nullptr ? own : std::getenv(tw::format::kTrustedKeys);
   if (list != nullptr) options.trusted = tw::format::read_public_keys(list);
   return options;
 }

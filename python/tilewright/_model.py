@@ -113,10 +113,12 @@ class Model:
     each a Model with the same state. Of other models it has one, "".
     """
 
-    def __init__(self, native: _runtime.Model, artefact: bytes | str, level: str = "", function: str = "") -> None:
+    def __init__(self, native: _runtime.Model, artefact: bytes | str, level: str = "", function: str = "",
+                 trusted: Sequence[str] | None = None) -> None:
         self._native = native
         self._artefact = artefact
         self._level = level
+        self._trusted = trusted
         self._function = function or native.functions[0]
         names = native.entries
         self.entries = tuple(Entry(name, _infos(native.inputs(i)), _infos(native.outputs(i)))
@@ -235,6 +237,8 @@ class Model:
         """The artefact as a file, and options of the command: those with a value, or that are True."""
         words = [f"--{name}" if value is True else f"--{name}={value}" for name, value in
                  (("level", self._level), ("function", self._function), *options) if value]
+        if self._trusted is not None:
+            words += [f"--trust={key}" for key in self._trusted or ["anyone"]]
         with _verbs.as_file(self._artefact, "model.tw") as path:
             yield path, words
 
@@ -360,7 +364,8 @@ def _ordinal(device: str | int | None) -> int:
 
 def _with_functions(model: Model) -> Model:
     names = model._native.functions
-    others = {name: Model(model._native.function(name), model._artefact, model._level, name) for name in names[1:]}
+    others = {name: Model(model._native.function(name), model._artefact, model._level, name, model._trusted)
+              for name in names[1:]}
     model.functions.update(others)
     for other in others.values():
         other.functions, other.state = model.functions, model.state
@@ -379,9 +384,13 @@ def load(source: str | os.PathLike[str] | bytes | bytearray | memoryview, device
     """
     if threads < 0:
         raise UsageError(f"threads is {threads}; expected is 0 (all CPUs) or more")
-    trusted = None if trusted_keys is None else ":".join(map(os.fspath, trusted_keys))
-    options = _runtime.LoadOptions(threads=threads, device=_ordinal(device), level=level, trusted_keys=trusted)
+    trusted = None if trusted_keys is None else [os.fspath(key) for key in trusted_keys]
+    for key in trusted or []:
+        if not key or ":" in key:
+            raise UsageError(f"trusted_keys has {key!r}; expected are 64 hexadecimal digits or a file without ':' in its name")
+    options = _runtime.LoadOptions(threads=threads, device=_ordinal(device), level=level,
+                                   trusted_keys=None if trusted is None else ":".join(trusted))
     if isinstance(source, (bytes, bytearray, memoryview)):
-        return _with_functions(Model(_runtime.Model.load_bytes(source, options), bytes(source), level))
+        return _with_functions(Model(_runtime.Model.load_bytes(source, options), bytes(source), level, trusted=trusted))
     path = os.fspath(source)
-    return _with_functions(Model(_runtime.Model.load_file(path, options), path, level))
+    return _with_functions(Model(_runtime.Model.load_file(path, options), path, level, trusted=trusted))

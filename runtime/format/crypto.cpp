@@ -23,6 +23,8 @@ int no_password(char* /*buffer*/, int /*size*/, int /*for_writing*/, void* /*use
 // As OpenSSL 3 declares them (man pages EVP_PKEY_new, EVP_DigestSign, EVP_DigestVerify, PEM_read_bio_PrivateKey); what
 // they point to is nobody's business here.
 struct Crypto::Functions {
+  int (*ERR_set_mark)();
+  int (*ERR_pop_to_mark)();
   void* (*BIO_new_mem_buf)(const void* bytes, int size);
   int (*BIO_free)(void* bio);
   void* (*PEM_read_bio_PUBKEY)(void* bio, void** key, PasswordFn password, void* user);
@@ -60,6 +62,8 @@ Crypto::Crypto() {
          " cannot be opened: install it (Debian: libssl3)");
   }
 #define TW_FIND(name) find(library, #name, functions.name)
+  TW_FIND(ERR_set_mark);
+  TW_FIND(ERR_pop_to_mark);
   TW_FIND(BIO_new_mem_buf);
   TW_FIND(BIO_free);
   TW_FIND(PEM_read_bio_PUBKEY);
@@ -87,9 +91,22 @@ namespace {
 
 using Owned = std::unique_ptr<void, void (*)(void*)>;
 
+/// What fails leaves nothing in the list of errors that a program which uses the same library looks at.
+class OwnErrors {
+ public:
+  OwnErrors(int (*set_mark)(), int (*pop_to_mark)()) : pop_to_mark_(pop_to_mark) { set_mark(); }
+  OwnErrors(const OwnErrors&) = delete;
+  OwnErrors& operator=(const OwnErrors&) = delete;
+  ~OwnErrors() { pop_to_mark_(); }
+
+ private:
+  int (*pop_to_mark_)();
+};
+
 }  // namespace
 
 std::optional<PublicKey> Crypto::public_key(const std::string& pem) const {
+  const OwnErrors errors(functions_->ERR_set_mark, functions_->ERR_pop_to_mark);
   void* bio = functions_->BIO_new_mem_buf(pem.data(), static_cast<int>(pem.size()));
   const Owned key(functions_->PEM_read_bio_PUBKEY(bio, nullptr, no_password, nullptr), functions_->EVP_PKEY_free);
   functions_->BIO_free(bio);
@@ -101,6 +118,7 @@ std::optional<PublicKey> Crypto::public_key(const std::string& pem) const {
 }
 
 std::optional<Signature> Crypto::sign(Bytes message, const std::string& private_pem) const {
+  const OwnErrors errors(functions_->ERR_set_mark, functions_->ERR_pop_to_mark);
   void* bio = functions_->BIO_new_mem_buf(private_pem.data(), static_cast<int>(private_pem.size()));
   const Owned key(functions_->PEM_read_bio_PrivateKey(bio, nullptr, no_password, nullptr), functions_->EVP_PKEY_free);
   functions_->BIO_free(bio);
@@ -116,6 +134,7 @@ std::optional<Signature> Crypto::sign(Bytes message, const std::string& private_
 }
 
 bool Crypto::holds(Bytes message, const Signature& signature) const {
+  const OwnErrors errors(functions_->ERR_set_mark, functions_->ERR_pop_to_mark);
   const Owned key(
       functions_->EVP_PKEY_new_raw_public_key(kEd25519, nullptr, signature.key.data(), signature.key.size()),
       functions_->EVP_PKEY_free);

@@ -52,12 +52,30 @@ bool overlap(const Buffer& a, const Buffer& b) {
   return a.offset < b.offset + extent(b) && b.offset < a.offset + extent(a);
 }
 
-/// That steps read what a step before has written, and that each output is written.
+/// Where a buffer may lie: in its own place, and in that where it begins.
+std::vector<const Buffer*> places_of(const Entry& entry, const Buffer& buffer) {
+  std::vector<const Buffer*> places = {&buffer};
+  for (const int64_t begin : buffer.initial) places.push_back(&entry.buffers[static_cast<size_t>(begin)]);
+  return places;
+}
+
+bool may_overlap(const Entry& entry, int64_t a, int64_t b) {
+  for (const Buffer* place : places_of(entry, entry.buffers[static_cast<size_t>(a)])) {
+    for (const Buffer* other : places_of(entry, entry.buffers[static_cast<size_t>(b)])) {
+      if (overlap(*place, *other)) return true;
+    }
+  }
+  return false;
+}
+
+/// That steps read what a step before has written, and that something of each output is written.
 class ValueFlow {
  public:
   explicit ValueFlow(const Entry& entry) : entry_(entry) {
     for (size_t b = 0; b < entry.buffers.size(); ++b) {
-      if (entry.buffers[b].moves.empty()) wholes_.emplace(entry.buffers[b].name, b);
+      const Buffer& buffer = entry.buffers[b];
+      const bool is_value = buffer.place == Place::kArena && buffer.moves.empty() && !buffer.name.empty();
+      if (is_value) wholes_.emplace(buffer.name, b);
     }
   }
 
@@ -102,7 +120,7 @@ class ValueFlow {
   }
 
   const Entry& entry_;
-  std::map<std::string_view, size_t> wholes_;  // buffers that do not move, by name
+  std::map<std::string_view, size_t> wholes_;  // values of the arena, by name
   std::set<size_t> live_;                      // buffers of the arena: nothing else was written there since
   std::set<int64_t> written_;                  // outputs
 };
@@ -146,8 +164,11 @@ class UseCheck {
     for (size_t a = 0; a < step.args.size(); ++a) {
       const Buffer& buffer = entry.buffers[static_cast<size_t>(step.args[a])];
       const KernelArgument& argument = use.arguments[a];
-      if (argument.bytes > buffer.bytes || (argument.is_written && !may_be_written(buffer.place))) return false;
-      if (is_tensor(buffer.place) && dtype_of(entry, buffer) != argument.dtype) return false;
+      if (argument.bytes > buffer.bytes) return false;
+      if (argument.is_written && (!may_be_written(buffer.place) || !buffer.initial.empty())) return false;
+      for (const Buffer* place : places_of(entry, buffer)) {
+        if (is_tensor(place->place) && dtype_of(entry, *place) != argument.dtype) return false;
+      }
     }
     return true;
   }
@@ -170,9 +191,7 @@ class UseCheck {
     for (size_t a = 0; a < args.size(); ++a) {
       for (size_t b = 0; b < others.size(); ++b) {
         const bool writes = called[s]->arguments[a].is_written || called[t]->arguments[b].is_written;
-        if (writes &&
-            overlap(entry.buffers[static_cast<size_t>(args[a])], entry.buffers[static_cast<size_t>(others[b])]))
-          return true;
+        if (writes && may_overlap(entry, args[a], others[b])) return true;
       }
     }
     return false;

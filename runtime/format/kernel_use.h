@@ -33,8 +33,8 @@ std::vector<KernelUse> read_kernel_uses(Bytes section);
 
 /// That every CPU step calls its kernel as the table has it, on buffers that hold what the kernel touches, writes what
 /// may be written, reads and writes tensors of its types, has its scratch memory, and waits for what it needs; that it
-/// reads what a step before it has written, and that every output is written. Error(kDamaged). Pre: the manifest was
-/// validated.
+/// reads what a step before it has written, and that something of every output is written. Error(kDamaged). Pre: the
+/// manifest was validated.
 void check_kernel_uses(const Manifest& manifest, const std::vector<KernelUse>& uses);
 
 }  // namespace tw::format

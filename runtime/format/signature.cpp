@@ -58,9 +58,11 @@ PublicKey read_public_key(const std::string& key) {
 
 std::vector<PublicKey> read_public_keys(const std::string& list) {
   std::vector<PublicKey> keys;
-  std::istringstream items(list);
+  if (list.empty()) return keys;
+  std::istringstream items(list + ":");
   for (std::string item; std::getline(items, item, ':');) {
-    if (!item.empty()) keys.push_back(read_public_key(item));
+    if (item.empty()) fail(ErrorCode::kInvalidArgument, "the list of keys '", list, "' has an empty one");
+    keys.push_back(read_public_key(item));
   }
   return keys;
 }

@@ -444,7 +444,12 @@ void validate(const Manifest& manifest, const SectionSize& section_size) {
   check_kernels(manifest, section_size);
   const int64_t weights_size = section_size("weights");
   check_states(manifest, section_size("states"));
-  for (const Entry& entry : manifest.entries) check_entry(manifest, entry, weights_size);
+  size_t steps = 0;  // a context prepares those of all entries
+  for (const Entry& entry : manifest.entries) {
+    check_entry(manifest, entry, weights_size);
+    steps += steps_run(entry, entry.cpu_steps.size() + entry.cuda_steps.size());
+    require(steps <= static_cast<size_t>(kMaxStepsRun), "its entries run more than ", kMaxStepsRun, " steps");
+  }
   check_functions(manifest);
 }
 

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <map>
-#include <set>
 
 #include "runtime/format/error.h"
 #include "runtime/format/turns.h"
@@ -60,9 +59,9 @@ std::vector<Lifetime> uses_of(const Entry& entry) {
   return all;
 }
 
-/// A value of a turn alone is written anew in each; one that moves, that comes from outside or that others begin with
-/// stays to the end of the repeat.
-void stay_in_repeats(const Entry& entry, const std::set<int64_t>& begins, Lifetime& lifetime) {
+/// A value of a turn alone is written anew in each; one that moves or that comes from outside stays to the end of the
+/// repeat.
+void stay_in_repeats(const Entry& entry, Lifetime& lifetime) {
   const Buffer& buffer = entry.buffers[static_cast<size_t>(lifetime.buffer)];
   for (size_t r = 0; r < entry.repeats.size(); ++r) {
     const Repeat& repeat = entry.repeats[r];
@@ -70,20 +69,18 @@ void stay_in_repeats(const Entry& entry, const std::set<int64_t>& begins, Lifeti
     if (lifetime.last < repeat.first || lifetime.first > end) continue;
     const bool is_inside = lifetime.first >= repeat.first && lifetime.last <= end;
     const bool moves = std::ranges::find(buffer.moves, static_cast<int64_t>(r), &Move::repeat) != buffer.moves.end();
-    if (is_inside && !moves && !begins.contains(lifetime.buffer)) continue;
+    if (is_inside && !moves) continue;
     lifetime.first = std::min(lifetime.first, repeat.first);
     lifetime.last = std::max(lifetime.last, end);
   }
 }
 
 std::vector<Lifetime> lifetimes(const Entry& entry) {
-  std::set<int64_t> begins;
-  for (const Buffer& buffer : entry.buffers) begins.insert(buffer.initial.begin(), buffer.initial.end());
   std::vector<Lifetime> all;
   for (Lifetime lifetime : uses_of(entry)) {
     const Buffer& buffer = entry.buffers[static_cast<size_t>(lifetime.buffer)];
     if (buffer.place != Place::kArena || buffer.bytes == 0) continue;
-    stay_in_repeats(entry, begins, lifetime);
+    stay_in_repeats(entry, lifetime);
     all.push_back(lifetime);
   }
   std::ranges::sort(all, {}, &Lifetime::first);

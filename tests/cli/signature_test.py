@@ -28,6 +28,8 @@ class Signed(Case):
         before = self.succeeds(*run).stdout
         self.assertEqual(self.succeeds(*run, "--trust", "public.pem").stdout, before)
         self.succeeds(*run, "--trust", OTHER, "--trust", KEY)
+        self.succeeds(*run, "--trust", "anyone")
+        self.fails(ARTEFACT, ["refit", "dense.tw", "--weights", "dense.onnx", "-o", "other.tw", "--trust", OTHER], "which is not trusted")
         for verb in ("run", "bench", "verify", "explain", "report"):
             self.fails(ARTEFACT, [verb, "dense.tw", "--trust", OTHER], f"signed with the key {KEY}, which is not trusted")
 

@@ -75,6 +75,25 @@ TEST(Verify, BuffersThatOverlapAreRefusedBefore) {
   EXPECT_THROW(artefact_bytes(compiled), format::Error);
 }
 
+// Without the passes that fold it, it lies where the constant does.
+TEST(Verify, AViewOfAConstantIsReadWhereTheConstantLies) {
+  const graph::OpTable ops = ops::all_ops();
+  graph::Graph model;
+  const graph::ValueId x = model.add_input("x", {DataType::f32(), {2, 3}});
+  graph::RefTensor numbers = graph::RefTensor::zeros({DataType::f32(), {6}});
+  numbers.floats = {1, 2, 3, 4, 5, 6};
+  const graph::ValueId c = model.add_constant("c", numbers.type, share(numbers.to_bytes()));
+  const auto add = [&](const char* op, std::vector<graph::ValueId> in, graph::Attrs attrs) {
+    return graph::append_node(model, ops,
+                              {.op = op, .name = op, .attrs = std::move(attrs), .inputs = std::move(in)})[0];
+  };
+  const graph::ValueId view = add("reshape", {c}, {{"shape", std::vector<int64_t>{2, 3}}});
+  model.outputs = {add("add", {x, view}, {})};
+  CompileOptions options;
+  options.all_optional_off = true;
+  EXPECT_TRUE(artefact::verify_graph(model, options, random_arrays(model, 1), {}).ok());
+}
+
 TEST(Verify, BoundsOfF64AreNeitherZeroNorLoose) {
   const graph::Graph model = products(DataType::f64(), 9);
   const artefact::VerifyReport report = artefact::verify_graph(model, {}, random_arrays(model, 1), {});

@@ -139,6 +139,8 @@ TEST_F(SignatureTest, KeysThatAreNoneAreNamed) {
   fails([&] { format::read_public_key(path("nothing.pem")); }, "cannot read the key");
   fails([&] { format::read_public_key(path("key.pem")); }, "no public Ed25519 key");
   fails([&] { format::read_public_key(std::string(kPublicText).substr(1)); }, "cannot read the key");
+  fails([&] { format::read_public_keys(":"); }, "has an empty one");
+  fails([&] { format::read_public_keys(std::string(kPublicText) + ":"); }, "has an empty one");
   fails([&] { format::sign(test::sum_model({7}).file(), path("public.pem")); }, "no private Ed25519 key");
 }
 

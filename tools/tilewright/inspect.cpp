@@ -7,6 +7,7 @@
 #include "plan/plan.h"
 #include "runtime/format/atomic_file.h"
 #include "runtime/format/container.h"
+#include "runtime/format/error.h"
 #include "runtime/format/problem.h"
 #include "runtime/format/signature.h"
 #include "runtime/format/turns.h"
@@ -49,16 +50,23 @@ std::string description(const format::State& state) {
 // Who signed the file, and whether the signature is one of these bytes. Nothing: nobody.
 struct Signer {
   std::string key;
-  bool holds = false;
+  std::optional<bool> holds;  // nothing: this machine cannot check it
 };
 std::optional<Signer> signer_of(const std::vector<uint8_t>& bytes) {
   const std::optional<format::Signature> signature = format::signature_of(bytes);
   if (!signature) return std::nullopt;
-  return Signer{format::to_text(signature->key), format::holds(bytes, *signature)};
+  Signer signer{format::to_text(signature->key), std::nullopt};
+  try {
+    signer.holds = format::holds(bytes, *signature);
+  } catch (const format::Error& error) {
+    if (error.code() != format::ErrorCode::kIncompatible) throw;
+  }
+  return signer;
 }
 
 nlohmann::json to_json(const std::optional<Signer>& signer) {
-  return signer ? nlohmann::json{{"key", signer->key}, {"holds", signer->holds}} : nlohmann::json(nullptr);
+  if (!signer) return nullptr;
+  return {{"key", signer->key}, {"holds", signer->holds ? nlohmann::json(*signer->holds) : nlohmann::json(nullptr)}};
 }
 
 int inspect_artefact(const GlobalOptions& global, const VerbOptions& options, const std::vector<uint8_t>& bytes) {
@@ -90,7 +98,9 @@ int inspect_artefact(const GlobalOptions& global, const VerbOptions& options, co
   say(global, fmt::format("artefact by {} for {}{}", m.producer, targets, dtype));
   if (const std::optional<Signer> signer = signer_of(bytes))
     say(global, fmt::format("  signed with the key {}{}", signer->key,
-                            signer->holds ? "" : ", but not these bytes: the file was changed since"));
+                            !signer->holds   ? ", which was not checked: libcrypto.so.3 is not here"
+                            : *signer->holds ? ""
+                                             : ", but not these bytes: the file was changed since"));
   for (const format::Section& s : artefact.sections())
     say(global, fmt::format("  section {:<10} {:>10}", s.name, size_text(static_cast<double>(s.bytes.size()))));
   for (const std::string& library : needed_libraries(m)) say(global, "  needs " + library);

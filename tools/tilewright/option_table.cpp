@@ -379,10 +379,10 @@ constexpr Option<VerbOptions> kVerbs[] = {
         {.name = "trust",
          .unset = "the keys of $TILEWRIGHT_TRUSTED_KEYS, a list with ':'; without any, everybody",
          .example = "vendor.pem",
-         .verbs = "run bench verify explain analyze report",
+         .verbs = "run bench verify explain analyze report refit",
          .group = "Input",
          .help = "Public Ed25519 key, as PEM file or 64 hexadecimal digits: run an artefact "
-                 "only if this key has signed it (repeatable)"}),
+                 "only if this key has signed it; or the word anyone"}),
     option<&VerbOptions::warm_up_ms>({.name = "warm-up",
                                       .min = 0,
                                       .example = "1000",

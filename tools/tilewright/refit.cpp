@@ -6,6 +6,7 @@
 #include "support/mapped_file.h"
 #include "support/text.h"
 #include "tilewright/progress.h"
+#include "tilewright/trust/trusted.h"
 #include "tilewright/verb.h"
 #include "tilewright/verification.h"
 
@@ -38,6 +39,7 @@ int refit(const GlobalOptions& global, const VerbOptions& options) {
   const double start = now_seconds();
   const Result<MappedFile> file = MappedFile::open(options.model);
   if (!file) throw UsageError("{}", file.reason());
+  check_signature(options.model, file->bytes(), options.trusted);
   const driver::Refitted made = driver::refit(file->bytes(), read_all(options.weights), std::ref(progress));
   progress.clear();
   if (format::signature_of(file->bytes()))

@@ -15,7 +15,8 @@ double body_cycles(const te::Compute& compute);
 /// all cores, or on one where starting the others takes longer.
 double run_ns(const Nest& nest, double arithmetic_ns, int64_t tiles, const TargetInfo& target);
 
-/// False where it takes hardly less on all cores. Neighbours of which one core computes each need no barrier between them.
+/// False where it takes hardly less on all cores. Neighbours of which one core computes each need no barrier between
+/// them.
 bool threads_pay(const Nest& nest, double arithmetic_ns, int64_t tiles, const TargetInfo& target);
 
 /// What `program` reads and writes while the axes of `output` and `reduced` run, in this order: inputs of all its

@@ -25,7 +25,7 @@ class Embedder {
       inner.first += first_step_;
       entry_.repeats.push_back(inner);
     }
-    if (body_.arena_bytes > 0) arena_ = add({Place::kArena, 0, 0, body_.arena_bytes, ""});
+    if (body_.arena_bytes > 0) out_.arena = add({Place::kArena, 0, 0, body_.arena_bytes, ""});
     for (const Buffer& buffer : body_.buffers) buffers_.push_back(add_buffer(buffer));
     for (size_t b = 0; b < buffers_.size(); ++b) {
       for (const int64_t first : body_.buffers[b].initial) at(buffers_[b]).initial = {of(first)};
@@ -56,7 +56,7 @@ class Embedder {
     own.moves = moves_of(inside);
     own.initial.clear();
     const int64_t added = add(std::move(own));
-    if (inside.place == Place::kArena && body_.arena_bytes > 0) out_.within[added] = {arena_, inside.offset};
+    if (inside.place == Place::kArena && body_.arena_bytes > 0) out_.within[added] = {out_.arena, inside.offset};
     return added;
   }
 
@@ -137,7 +137,6 @@ class Embedder {
   format::Entry& entry_;
   const int64_t repeat_;  // of Entry::repeats: the loop itself, those of the body follow
   int64_t first_step_ = 0;
-  int64_t arena_ = 0;             // buffer that is the body's arena
   std::vector<int64_t> buffers_;  // of each buffer of the body
   EmbeddedLoop out_;
 };

@@ -22,6 +22,7 @@ struct LoopPorts {
 };
 
 struct EmbeddedLoop {
+  int64_t arena = -1;                           // buffer that keeps the room of the body's arena; -1: it needs none
   std::vector<std::vector<int64_t>> step_args;  // of the body's steps, as buffers of the entry
   std::map<int64_t, Within> within;             // of the buffers that were added
 };

@@ -76,6 +76,7 @@ class Placer {
     const ValueId root = storage(id);
     if (const auto known = value_buffer_.find(root); known != value_buffer_.end()) return known->second;
     const graph::Value& value = code_.graph.value(root);
+    if (value.is_constant()) return buffer_of_constant(root, value.layout);  // a view of it is read
     format::Buffer buffer{format::Place::kArena, 0, 0, value.type.bytes(), value.name};
     const auto input = input_of_.find(root), output = output_of_.find(root);
     if (input != input_of_.end()) {
@@ -165,8 +166,7 @@ class Placer {
     const graph::Node& loop = *graph::loop_of(group);
     LoopPorts ports{graph::repeat_of(loop), {}, {}};
     for (const ValueId id : ports_of(group, group.body->inputs, loop.inputs, group.inputs))
-      ports.inputs.push_back(code_.graph.value(id).is_constant() ? buffer_of_constant(id, Layout())
-                                                                 : buffer_of_value(id));
+      ports.inputs.push_back(buffer_of_value(id));
     for (const ValueId id : ports_of(group, group.body->outputs, loop.outputs, group.outputs))
       ports.outputs.push_back(buffer_of_value(id));
     // Behind the ports: constants are stored in the order of their buffers.
@@ -181,6 +181,7 @@ class Placer {
     append(step_args_, std::move(made.step_args));
     step_writes_.resize(step_args_.size());
     within_.merge(made.within);
+    if (made.arena >= 0) rooms_.push_back(made.arena);
     append(out_.layouts, std::move(body.layouts));
     entry_.scratch_bytes_per_thread = std::max(entry_.scratch_bytes_per_thread, body.entry.scratch_bytes_per_thread);
     loop_flop_ += static_cast<double>(body.entry.flop) * static_cast<double>(ports.repeat.turns);
@@ -262,6 +263,7 @@ class Placer {
     for (const auto& [b, within] : within_)
       entry_.buffers[static_cast<size_t>(b)].offset =
           entry_.buffers[static_cast<size_t>(within.whole)].offset + within.offset;
+    for (const int64_t room : rooms_) entry_.buffers[static_cast<size_t>(room)].bytes = 0;  // its parts are all there
     entry_.arena_bytes = plan.arena_bytes;
   }
 
@@ -337,6 +339,7 @@ class Placer {
   std::map<ValueId, size_t> input_of_, output_of_;  // storages that are tensors of the caller's
   std::map<ValueId, int64_t> value_buffer_;
   std::map<int64_t, Within> within_;  // buffers of loops
+  std::vector<int64_t> rooms_;        // buffers that are the arenas of loops' bodies
   double loop_flop_ = 0;
   std::map<int64_t, int64_t> workspaces_;           // of kernels
   std::map<std::string, int64_t> constant_buffer_;  // constant and layout

@@ -44,12 +44,10 @@ ValueId LoopBody::captured(ValueId outer) {
 }
 
 // What leaves the body is a value of its own that the body computes.
-ValueId LoopBody::own_output(ValueId id, std::vector<ValueId>& outputs) {
+void LoopBody::add_output(ValueId id, std::vector<ValueId>& outputs) {
   const bool is_computed = builder_.producer(id) != nullptr;
   if (!is_computed || std::ranges::find(outputs, id) != outputs.end()) id = emitter_.copy(id);
-  // The copy of a constant is one, too: it is what every turn writes.
-  outputs.push_back(id);
-  return id;
+  outputs.push_back(id);  // the copy of a constant is one, too: it is what every turn writes
 }
 
 LoopBody::Made LoopBody::finish(int64_t turns, const std::vector<Left>& left, const std::vector<Row>& rows) {
@@ -64,12 +62,12 @@ LoopBody::Made LoopBody::finish(int64_t turns, const std::vector<Left>& left, co
     const TensorType before = outer_.type(inputs_[k]), after = builder_.type(left[k].value);
     if (before != after)
       throw UserError("carried value {} is {}, and {} after a turn", k, to_string(before), to_string(after));
-    own_output(left[k].value, outputs);
+    add_output(left[k].value, outputs);
     repeat.rows.push_back(left[k].keeps_rows ? turns : std::min(turns, kFewestRows));
     repeat.outputs_backwards.push_back(left[k].keeps_rows && left[k].order == Order::kBackwards ? 1 : 0);
   }
   for (const Row& row : rows) {
-    own_output(row.value, outputs);
+    add_output(row.value, outputs);
     repeat.rows.push_back(turns);
     repeat.outputs_backwards.push_back(row.order == Order::kBackwards ? 1 : 0);
   }

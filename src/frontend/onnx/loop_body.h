@@ -52,7 +52,7 @@ class LoopBody {
  private:
   std::string inside_name(graph::ValueId outer) const;
   graph::ValueId add_input(graph::ValueId outer, const TensorType& type);
-  graph::ValueId own_output(graph::ValueId id, std::vector<graph::ValueId>& outputs);
+  void add_output(graph::ValueId id, std::vector<graph::ValueId>& outputs);
 
   GraphBuilder& outer_;
   GraphBuilder builder_;

@@ -10,8 +10,9 @@
 
 namespace tw::cli {
 
-void check_signature(const std::string& model, const std::vector<uint8_t>& artefact,
+void check_signature(const std::string& model, std::span<const uint8_t> artefact,
                      const std::vector<std::string>& given) {
+  if (given.size() == 1 && given.front() == kAnyone) return;
   std::vector<format::PublicKey> trusted = mapped(given, format::read_public_key);
   const char* list = std::getenv(format::kTrustedKeys);
   if (trusted.empty() && list != nullptr) trusted = format::read_public_keys(list);

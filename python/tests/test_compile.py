@@ -145,8 +145,9 @@ def test_refit() -> None:
 
 
 PROGRAM = """
-    import sys, time
+    import signal, sys, time
     import tilewright as tw
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background is started without it
     said = set()
     def progress(phase, done, total, detail):
         if phase in said: return

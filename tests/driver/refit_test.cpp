@@ -4,39 +4,19 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <functional>
 #include <limits>
 
 #include "artefact/verify.h"
-#include "driver/compile.h"
-#include "frontend/onnx/file/tensor_data.h"
-#include "ops/list.h"
 #include "runtime/format/error.h"
 #include "support/error.h"
 #include "tests/driver/random_model.h"
-#include "tests/onnx/model_builder.h"
+#include "tests/driver/refit_models.h"
 
 namespace tw::driver::test {
 namespace {
 
 using tw::testing::ModelBuilder;
 using tw::testing::set_ints;
-using Model = std::function<void(ModelBuilder& model, int seed)>;
-
-// Seeded elements in [-1, 1), none of which is another one's: the values of nothing are alike.
-std::vector<float> elements(int64_t count, int seed, int tensor) {
-  std::vector<float> values;
-  for (int64_t i = 0; i < count; ++i) {
-    const auto mixed = static_cast<uint64_t>(i * 2'654'435'761 + seed * 40'503 + tensor * 7'919) * 0x9e3779b97f4a7c15;
-    values.push_back(static_cast<float>(mixed >> 40) / 0x1p23F - 1);
-  }
-  return values;
-}
-
-void weight(ModelBuilder& model, const std::string& name, const std::vector<int64_t>& dims, int seed) {
-  const int tensor = model.graph().initializer_size();
-  model.floats(name, dims, elements(num_elements(dims), seed, tensor));
-}
 
 void dense(ModelBuilder& model, int seed) {
   model.input("x", {std::string("batch"), int64_t{40}});
@@ -66,52 +46,6 @@ void network(ModelBuilder& model, int seed) {
   weight(model, "v", {900, 24}, seed);
   model.node("MatMul", {"flat", "v"}, {"y"});
   model.output("y");
-}
-
-frontend::ImportResult import(const Model& make, int seed, frontend::ImportOptions options) {
-  ModelBuilder model;
-  make(model, seed);
-  return frontend::import_onnx_bytes(model.bytes(), "", ops::all_ops(), options);
-}
-
-Compiled compile(const Model& make, int seed, CompileOptions options = {}) {
-  std::vector<frontend::ImportResult> models;
-  for (const frontend::ImportOptions& i : options.imports) models.push_back(import(make, seed, i));
-  return compile_imported(models, options);
-}
-
-std::shared_ptr<frontend::Weights> weights_of(const Model& make, int seed) {
-  ModelBuilder model;
-  make(model, seed);
-  auto weights = std::make_shared<frontend::Weights>();
-  for (const onnx::TensorProto& tensor : model.graph().initializer()) {
-    const frontend::TensorData data = frontend::read_tensor(tensor, frontend::ExternalData(""));
-    weights->emplace(tensor.name(), frontend::Weight{data.type, data.bytes});
-  }
-  return weights;
-}
-
-std::vector<uint8_t> bytes_of(const Refitted& made) {
-  return format::serialize_artefact(made.manifest, made.sections());
-}
-
-// The artefact of one seed with the weights of another is that of the other, by the same plan.
-void expect_refits(const Model& make, CompileOptions options = {}) {
-  const Compiled first = compile(make, 1, options);
-  options.plan_text = plan::to_string(first.plan);
-  const std::vector<uint8_t> want = artefact_bytes(compile(make, 2, options));
-  const std::vector<uint8_t> artefact = artefact_bytes(first);
-  ASSERT_NE(artefact, want);
-  const std::vector<uint8_t> got = bytes_of(refit(artefact, weights_of(make, 2)));
-  EXPECT_EQ(got, want);
-  EXPECT_EQ(bytes_of(refit(got, weights_of(make, 1))), artefact) << "back again";
-}
-
-CompileOptions for_batches(const std::vector<int64_t>& batches) {
-  CompileOptions options;
-  options.imports.clear();
-  for (const int64_t batch : batches) options.imports.push_back({{}, {{"batch", batch}}, {}});
-  return options;
 }
 
 TEST(Refit, GivesWhatACompilationGives) {
@@ -267,7 +201,7 @@ TEST(Refit, ShapesNeedNotBeGiven) {
 
 TEST(Refit, DamagedArtefactsAndThoseOfNoModelAreRefused) {
   std::vector<uint8_t> artefact = artefact_bytes(compile(dense, 1, for_batches({3})));
-  expect_refused<Unsupported>(artefact_bytes(compile_graph(import(dense, 1, {{}, {{"batch", 3}}, {}}).graph, {})),
+  expect_refused<Unsupported>(artefact_bytes(compile_graph(imports(dense, 1, for_batches({3}))[0].graph, {})),
                               weights_of(dense, 2), {"does not hold what it was made from"});
   artefact[200] ^= 1;
   EXPECT_THROW(refit(artefact, weights_of(dense, 2)), format::Error);

@@ -8,14 +8,14 @@ SUITES = {
     "networks": "networks", "held-out": "held_out", "gemm10": "operators", "conv3x3": "operators",
     "depthwise": "operators", "alt9": "alt9", "roller119": "roller119",
     "choice30": "operators", "gemm30": "gpu", "gemm-epilogues": "gpu", "conv-epilogues": "gpu", "unaligned": "gpu",
-    "memory": "gpu", "pairs": "pairs", "transformers": "transformers"}
+    "memory": "gpu", "pairs": "pairs", "transformers": "transformers", "conv-gradients": "conv_gradients"}
 # What one call costs is taken off operators' times: networks pay it once for many operators.
 OPERATOR_SUITES = {"gemm10", "conv3x3", "depthwise", "alt9", "roller119", "choice30", "gemm30",
-                   "gemm-epilogues", "conv-epilogues", "unaligned", "memory", "pairs"}
+                   "gemm-epilogues", "conv-epilogues", "unaligned", "memory", "pairs", "conv-gradients"}
 # Tilewright with other flags that a suite is about: {suite: {name: flags}}, as run.py --variant has them.
 VARIANTS = {"pairs": {"apart": "--disable-pass fuse-chains"}}
 # Engines on GPUs where a suite has others than all.
-GPU_ENGINES = {"transformers": ["tilewright", "eager", "frozen", "xla"]}
+GPU_ENGINES = {"transformers": ["tilewright", "eager", "frozen", "xla"], "conv-gradients": ["tilewright", "eager"]}
 
 
 def cases(suite, options):

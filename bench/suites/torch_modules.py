@@ -2,6 +2,7 @@
 
   {"constructor": NAME}                                 for a network of torchvision's (torchvision_models.py)
   {"network": NAME, "tokens": N, "small": bool}         for one of the package transformers (transformer_modules.py)
+  {"operator": SPECIFICATION}                           for a gradient of a convolution (conv_gradients.py)
 
   python3 -m suites.torch_modules SPECIFICATION OUT.onnx EXPORTER     (in bench/) exports one, with inputs in OUT.npz
 
@@ -19,7 +20,8 @@ STATE, NEXT_STATE = "past", "present"  # and a number: inputs that a model keeps
 
 
 def _source(spec):
-    name = "torchvision_models" if "constructor" in spec else "transformer_modules"
+    names = {"constructor": "torchvision_models", "operator": "conv_gradients", "network": "transformer_modules"}
+    name = next(module for key, module in names.items() if key in spec)
     return importlib.import_module("." + name, __package__)
 
 

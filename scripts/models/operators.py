@@ -4,6 +4,8 @@
       "stride": [1, ..], "pad": [kernel / 2, ..], "dilation": [1, ..], "group": 1, "transposed": false, "bias": false,
       "activation": null or an element-wise operator's name, "repeat": 1 (that many in a row, weights of their own),
       "reduced": [kind, [axis, ..]], one of REDUCTIONS of the result
+  {"op": "conv_gradient", "of": "data" or "weights", ..}       as training has it of a conv without groups: of dy and w
+      the transposed convolution, of x and dy a convolution over the images; channels last at the edges, no constants
   {"op": "matmul", "shape": [.., m, k], "n": n}               y[.., m, n] = x w, w a weight [k, n]; "bias", "activation",
       "reduced"
   {"op": "chain", "stages": [{..}, ..]}                       convolutions, or products as {"op": "matmul", "n": n} with
@@ -56,7 +58,7 @@ def geometry(spec):
 
 def flop(spec):
     """Multiplications and additions of a contraction as the definition has them, padding included; else 0."""
-    if spec["op"] == "conv":
+    if spec["op"] in ("conv", "conv_gradient"):
         sides = spec["in"] if spec.get("transposed") else geometry(spec)[3]
         each = spec["batch"] * spec["cin"] * spec["cout"] // spec.get("group", 1) * math.prod(spec["kernel"])
         return 2 * each * math.prod(sides) * spec.get("repeat", 1)
@@ -130,6 +132,46 @@ def conv(b, spec):
     for index in range(spec.get("repeat", 1)):
         x = _conv_node(b, x, spec, index)
     return _finish(b, *_reduced(b, x, spec, [spec["batch"], spec["cout"], *geometry(spec)[3]]))
+
+
+def _first(b, x, rank):
+    """[n, side, .., channels] as [n, channels, side, ..]."""
+    return b.node("Transpose", [x], perm=[0, rank + 1, *range(1, rank + 1)])
+
+
+def _swapped(b, x, rank):
+    return b.node("Transpose", [x], perm=[1, 0, *range(2, rank + 2)])
+
+
+def conv_gradient_inputs(spec):
+    """{name: shape}, channels last."""
+    batch, cin, cout, sides, out = spec["batch"], spec["cin"], spec["cout"], spec["in"], geometry(spec)[3]
+    dy = {"dy": [batch, *out, cout]}
+    return {**dy, "w": [cout, *spec["kernel"], cin]} if spec["of"] == "data" else {"x": [batch, *sides, cin], **dy}
+
+
+def conv_gradient(b, spec):
+    stride, pad, dilation, out = geometry(spec)
+    kernel, rank, values = spec["kernel"], len(spec["kernel"]), {}
+    for name, shape in conv_gradient_inputs(spec).items():
+        values[name] = _first(b, _plain_input(b, name, shape), rank)
+    # How far the image and its padding go on behind the last window.
+    rest = [i + 2 * p - (o - 1) * s - (k - 1) * d - 1
+            for i, p, o, s, k, d in zip(spec["in"], pad, out, stride, kernel, dilation)]
+    if spec["of"] == "data":
+        y = b.node("ConvTranspose", [values["dy"], values["w"]], kernel_shape=kernel, strides=stride, pads=pad + pad,
+                   dilations=dilation, output_padding=rest)
+        shape = [spec["batch"], *spec["in"], spec["cin"]]
+    else:
+        x, behind = values["x"], [p - r for p, r in zip(pad, rest)]
+        if min(behind) < 0:  # no window reads the last pixels
+            ends = [i + min(0, e) for i, e in zip(spec["in"], behind)]
+            given = ([0] * rank, ends, list(range(2, rank + 2)))
+            x = b.node("Slice", [x, *(b.constant(np.array(numbers, np.int64)) for numbers in given)])
+        y = b.node("Conv", [_swapped(b, x, rank), _swapped(b, values["dy"], rank)], kernel_shape=out, strides=dilation,
+                   dilations=stride, pads=pad + [max(0, e) for e in behind])
+        y, shape = _swapped(b, y, rank), [spec["cout"], *kernel, spec["cin"]]
+    return _finish(b, b.node("Transpose", [y], perm=[0, *range(2, rank + 2), 1]), shape)
 
 
 def matmul(b, spec):
@@ -325,7 +367,7 @@ def outputs(b, spec):
 
 
 KINDS = {"conv": conv, "matmul": matmul, "batch_matmul": matmul, "chain": chain, "matmul_of_itself": matmul_of_itself,
-         "attention": attention, "conv_of_itself": conv_of_itself, "elementwise": elementwise, "pool": pool,
+         "attention": attention, "conv_of_itself": conv_of_itself, "conv_gradient": conv_gradient, "elementwise": elementwise, "pool": pool,
          "reduce": reduce, "transpose": transpose, "gather": gather, "concat": concat, "resize": resize,
          "outputs": outputs}
 

@@ -37,36 +37,32 @@ std::vector<int64_t> part_counts(int64_t rows, int64_t wanted, size_t limit) {
   return counts;
 }
 
-Result<SumsKernel> split_rows(const schedule::ColumnSums& match, int64_t parts, const TargetInfo& target,
-                              Result<Candidates> (*add)(const GroupTask&, const TargetInfo&), schedule::Schedule& s) {
+Result<SumsKernel> split_rows(const SumOfRows& in, int64_t parts, const TargetInfo& target, AddParts add,
+                              schedule::Schedule& s) {
+  const te::Compute& sum = *in.program.find_compute(in.sum);
   SumsKernel out;
-  out.stored = match.value;
-  out.value = match.value + ".acc";
-  out.row = match.row().name;
-  out.rows = match.row().extent / parts;
-  out.root = match.output;
+  out.row = sum.reduce_axes.front().name;
+  out.rows = sum.reduce_axes.front().extent / parts;
+  out.root = in.output;
   schedule::Schedule split;
-  split.cache_write(match.value);
   if (parts > 1) {
-    const size_t rank = match.reduction().axes.size();
-    std::vector<int64_t> order(rank + 1);
+    std::vector<int64_t> order(sum.axes.size() + 1);
     std::iota(order.begin() + 1, order.end(), 0);
-    order.front() = static_cast<int64_t>(rank);
-    out.root = match.sum + ".rf";
-    split.rfactor_blocks(match.sum, out.row, parts).layout(out.root, Layout().reorder(order));
-    const te::Program rest =
-        adding_program(schedule::rewritten(match.program, split), out.root, match.sum, match.sums_that_leave());
+    order.front() = std::ssize(sum.axes);
+    out.root = in.sum + ".rf";
+    split.rfactor_blocks(in.sum, out.row, parts).layout(out.root, Layout().reorder(order));
+    const te::Program rest = adding_program(schedule::rewritten(in.program, split), out.root, in.sum, in.leaving);
     const Result<Candidates> adding = add({rest, {}}, target);
     if (!adding.ok()) return Reason{adding.reason()};
     for (const schedule::Primitive& p : adding->front().schedule.primitives()) split.add(p);
   } else {
-    for (const te::Compute& c : match.program.computes) {
-      if (te::depends_on(match.program, c, match.sum) && c.name() != match.output) split.inline_stage(c.name());
+    for (const te::Compute& c : in.program.computes) {
+      if (te::depends_on(in.program, c, in.sum) && c.name() != in.output) split.inline_stage(c.name());
     }
   }
-  const bool copies = parts > 1 || match.output == match.sum;
+  const bool copies = parts > 1 || in.output == in.sum;
   if (copies) split.cache_write(out.root);
-  out.sums = copies ? out.root + ".acc" : match.sum;
+  out.sums = copies ? out.root + ".acc" : in.sum;
   for (const schedule::Primitive& p : split.primitives()) s.add(p);
   // Loops of the second kernel do not change the maths.
   schedule::Schedule maths;
@@ -74,10 +70,25 @@ Result<SumsKernel> split_rows(const schedule::ColumnSums& match, int64_t parts, 
     using enum schedule::PrimitiveKind;
     if (p.kind == kCacheWrite || p.kind == kRfactor || p.kind == kLayout || p.kind == kInline) maths.add(p);
   }
-  out.program = schedule::rewritten(match.program, maths);
+  out.program = schedule::rewritten(in.program, maths);
   out.axes = te::axis_names(out.program.find_compute(out.root)->axes);
   out.columns = out.program.find_compute(out.root)->axes.back().extent;
   return out;
+}
+
+Result<SumsKernel> split_rows(const schedule::ColumnSums& match, int64_t parts, const TargetInfo& target, AddParts add,
+                              schedule::Schedule& s) {
+  schedule::Schedule hold;
+  hold.cache_write(match.value);
+  const te::Program program = schedule::rewritten(match.program, hold);
+  s.cache_write(match.value);
+  Result<SumsKernel> out =
+      split_rows({program, match.sum, match.output, match.sums_that_leave()}, parts, target, add, s);
+  if (!out.ok()) return out;
+  SumsKernel kernel = std::move(out).value();
+  kernel.stored = match.value;
+  kernel.value = match.value + ".acc";
+  return kernel;
 }
 
 std::string keep_rows(te::Program& program, schedule::Schedule& s, schedule::ChainSegment& segment) {

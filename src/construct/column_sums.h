@@ -11,12 +11,19 @@
 
 namespace tw::construct {
 
+/// A reduction over rows, the first one of its axes, and what follows it point by point.
+struct SumOfRows {
+  te::Program program;
+  std::string sum, output;
+  std::vector<std::string> leaving;  // outputs of it and behind it
+};
+
 /// The stages of the first kernel.
 struct SumsKernel {
   te::Program program;            // with them
   std::string root;               // owns the tiles: a row of sums of each part, or what follows the sums
   std::string sums;               // combines rows in registers
-  std::string value, stored;      // the elements of a row, and the output that they are stored to
+  std::string value, stored;      // the elements of a row, and the output that they are stored to; of one value
   std::vector<std::string> axes;  // of root and sums: the part where there are several, .., the column
   std::string row;                // reduction axis of the sums
   int64_t rows = 1;               // of a part
@@ -33,10 +40,15 @@ Result<Candidates> add_parts_on_gpu(const GroupTask& task, const TargetInfo& tar
 /// Numbers of parts into which `rows` rows may be cut evenly, the nearest to `wanted` first, at most `limit` of them.
 std::vector<int64_t> part_counts(int64_t rows, int64_t wanted, size_t limit);
 
-/// Cuts the rows of `match` into `parts`; appends the primitives to `s`, with those of the kernel that adds the parts,
-/// which `add` constructs. Declines where it does.
-Result<SumsKernel> split_rows(const schedule::ColumnSums& match, int64_t parts, const TargetInfo& target,
-                              Result<Candidates> (*add)(const GroupTask&, const TargetInfo&), schedule::Schedule& s);
+/// Constructs the kernel that adds the parts.
+using AddParts = Result<Candidates> (*)(const GroupTask&, const TargetInfo&);
+/// Cuts the rows into `parts`; appends the primitives to `s`, with those of the kernel that adds the parts. Declines
+/// where `add` does.
+Result<SumsKernel> split_rows(const SumOfRows& in, int64_t parts, const TargetInfo& target, AddParts add,
+                              schedule::Schedule& s);
+/// The same of a value that leaves beside its sums, which is held in a stage of its own.
+Result<SumsKernel> split_rows(const schedule::ColumnSums& match, int64_t parts, const TargetInfo& target, AddParts add,
+                              schedule::Schedule& s);
 
 /// The rows of `segment` leave the group: what holds them in a tile is a stage of its own from here on, the segment's
 /// last one. Returns the stage that they are stored to, an output of `program`.

@@ -94,6 +94,9 @@ Result<Candidates> construct_winograd(const GroupTask& task, const TargetInfo& t
 Result<Candidates> construct_chain(const GroupTask& task, const TargetInfo& target);
 /// A value that leaves beside sums of its columns (cpu/column_sums.cpp).
 Result<Candidates> construct_sums(const GroupTask& task, const TargetInfo& target);
+/// Rows that are reduced and leave beside sums of their columns (cpu/row_sums.cpp, gpu/row_sums.cpp).
+Result<Candidates> construct_row_sums(const GroupTask& task, const TargetInfo& target);
+Result<Candidates> construct_gpu_row_sums(const GroupTask& task, const TargetInfo& target);
 /// Sums at computed indices, with element-wise epilogue: gradients of gathers (cpu/scatter.cpp, gpu/scatter.cpp).
 Result<Candidates> construct_scatter(const GroupTask& task, const TargetInfo& target);
 Result<Candidates> construct_gpu_scatter(const GroupTask& task, const TargetInfo& target);

@@ -18,36 +18,40 @@ CompileOutcome outcome_of(const Compiled& compiled) {
   return out;
 }
 
+Json to_json(const Profiling& p) {
+  return {
+      {"seconds", p.seconds},
+      {"code_seconds", p.code_seconds},
+      {"reference_seconds", p.reference_seconds},
+      {"candidates", p.candidates},
+      {"groups", p.groups},
+      {"groups_left", p.groups_left},
+      {"compilations",
+       {{"kernels", p.kernels_compiled}, {"templates", p.templates_compiled}, {"references", p.references_compiled}}},
+      {"templates_compiled_afterwards", p.winners_compiled}};
+}
+
 Json to_json(const CompileOutcome& outcome) {
   const CompileSummary& s = outcome.summary;
   const Padding& padding = outcome.padding;
-  const Profiling& p = outcome.profiling;
   Json times = Json::array();
   for (const PassTime& time : outcome.times)
     times.push_back({{"phase", time.phase}, {"pass", time.pass}, {"ns", time.nanoseconds}});
-  return {
-      {"target", s.target},
-      {"entries", s.entries.size()},
-      {"entry_names", s.entries},
-      {"opset", s.opset},
-      {"groups", s.groups},
-      {"kernels", s.kernels},
-      {"families", s.families},
-      {"winograd_groups", s.winograd_groups},
-      {"padding",
-       {{"kernels", padding.kernels}, {"us", padding.us}, {"of_us", padding.all_us}, {"share", padding.share()}}},
-      {"profiling",
-       {{"seconds", p.seconds},
-        {"candidates", p.candidates},
-        {"groups", p.groups},
-        {"groups_left", p.groups_left},
-        {"compilations",
-         {{"kernels", p.kernels_compiled}, {"templates", p.templates_compiled}, {"references", p.references_compiled}}},
-        {"templates_compiled_afterwards", p.winners_compiled}}},
-      {"cached", outcome.cached},
-      {"complete", outcome.complete},
-      {"times", times},
-      {"warnings", s.warnings}};
+  return {{"target", s.target},
+          {"entries", s.entries.size()},
+          {"entry_names", s.entries},
+          {"opset", s.opset},
+          {"groups", s.groups},
+          {"kernels", s.kernels},
+          {"families", s.families},
+          {"winograd_groups", s.winograd_groups},
+          {"padding",
+           {{"kernels", padding.kernels}, {"us", padding.us}, {"of_us", padding.all_us}, {"share", padding.share()}}},
+          {"profiling", to_json(outcome.profiling)},
+          {"cached", outcome.cached},
+          {"complete", outcome.complete},
+          {"times", times},
+          {"warnings", s.warnings}};
 }
 
 }  // namespace tw::driver

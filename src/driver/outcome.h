@@ -18,6 +18,7 @@ struct CompileOutcome {
 /// Also of a compilation that stopped before there was an artefact: it has times and warnings.
 CompileOutcome outcome_of(const Compiled& compiled);
 
+nlohmann::ordered_json to_json(const Profiling& profiling);
 /// TwCompilerApi::compilation_report (tilewright/compiler.h) says what is in it.
 nlohmann::ordered_json to_json(const CompileOutcome& outcome);
 

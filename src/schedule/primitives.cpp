@@ -337,7 +337,7 @@ constexpr Row kRows[] = {
     {{1, 3}, {3, 3}, true, apply_prefetch},
     {{0, 0}, {0, 0}, true, apply_layout},
     {{3, 4}, {3, 5}, true, apply_matrices},
-    {{2, 2}, {0, 0}, false, apply_write_at},
+    {{2, 2}, {0, 0}, true, apply_write_at},
     {{0, 0}, {0, 0}, false, apply_implement},
     {{1, 1}, {0, 0}, false, apply_branch},
     {{0, 0}, {3, 3}, false, apply_online},

@@ -87,35 +87,26 @@ Span unite(const Span& a, const Span& b) {
   return out;
 }
 
-}  // namespace
-
-Region read_region(const State& state, const Stage& producer, const Stage& consumer, size_t at_loop,
-                   const std::set<const Stage*>& except) {
-  const Analyzer ranges = loop_ranges(state);
-  const std::set<std::string> inner = inner_vars(state, consumer, at_loop);
-  const Shape& shape = producer.compute.outputs.front().shape;
-  std::vector<Span> spans;
-  for (const Stage* reader : state.readers(producer)) {
-    if (except.contains(reader)) continue;
-    if (reader != &consumer && !is_attached_inside(state, *reader, consumer, at_loop)) {
-      throw UserError(
-          fmt::format("compute_at {} {}: stage {} reads it outside", producer.name(), consumer.name(), reader->name()));
-    }
-    const VarMap values(reader->values.begin(), reader->values.end());
-    for (const Expr& read : te::reads_of(reader->compute, producer.compute.outputs)) {
-      const size_t rank = state.program.tensor(read->name).shape.size();
-      for (size_t d = 0; d < rank; ++d) {
-        const Expr index = substitute(read.arg(d), values);
-        Span span = span_of(index, inner, ranges);
-        bound_by_guards(span, index, *reader, inner, ranges);
-        if (spans.size() <= d) {
-          spans.push_back(span);
-        } else {
-          spans[d] = unite(spans[d], span);
-        }
+// The reads of `tensors` by `reader`, dim after dim, over its turns inside.
+void add_reads(std::vector<Span>& spans, const Stage& reader, const std::vector<te::Tensor>& tensors,
+               const std::set<std::string>& inner, const Analyzer& ranges) {
+  const VarMap values(reader.values.begin(), reader.values.end());
+  for (const Expr& read : te::reads_of(reader.compute, tensors)) {
+    const bool predicated = read->predicated;  // its last argument is no index
+    for (size_t d = 0; d < read->args.size() - (predicated ? 1 : 0); ++d) {
+      const Expr index = substitute(read.arg(d), values);
+      Span span = span_of(index, inner, ranges);
+      bound_by_guards(span, index, reader, inner, ranges);
+      if (spans.size() <= d) {
+        spans.push_back(span);
+      } else {
+        spans[d] = unite(spans[d], span);
       }
     }
   }
+}
+
+Region region_of(const std::vector<Span>& spans, const Shape& shape, const Analyzer& ranges) {
   Region region;
   for (size_t d = 0; d < spans.size(); ++d) {
     const int64_t extent = spans[d].hi - spans[d].lo + 1;
@@ -123,8 +114,40 @@ Region read_region(const State& state, const Stage& producer, const Stage& consu
     region.base.push_back(whole ? int_imm(0) : ranges.simplify(spans[d].base + int_imm(spans[d].lo)));
     region.extent.push_back(whole ? shape[d] : extent);
   }
-  TW_CHECK(region.base.size() == shape.size(), "nothing reads {}", producer.name());
   return region;
+}
+
+}  // namespace
+
+Region read_region(const State& state, const Stage& producer, const Stage& consumer, size_t at_loop,
+                   const std::set<const Stage*>& except) {
+  const Analyzer ranges = loop_ranges(state);
+  const std::set<std::string> inner = inner_vars(state, consumer, at_loop);
+  std::vector<Span> spans;
+  for (const Stage* reader : state.readers(producer)) {
+    if (except.contains(reader)) continue;
+    if (reader != &consumer && !is_attached_inside(state, *reader, consumer, at_loop)) {
+      throw UserError(
+          fmt::format("compute_at {} {}: stage {} reads it outside", producer.name(), consumer.name(), reader->name()));
+    }
+    add_reads(spans, *reader, producer.compute.outputs, inner, ranges);
+  }
+  const Shape& shape = producer.compute.outputs.front().shape;
+  TW_CHECK(spans.size() == shape.size(), "nothing reads {}", producer.name());
+  return region_of(spans, shape, ranges);
+}
+
+Region read_inside(const State& state, const std::string& tensor, const Stage& consumer, size_t at_loop) {
+  const Analyzer ranges = loop_ranges(state);
+  const std::set<std::string> inner = inner_vars(state, consumer, at_loop);
+  const te::Tensor& read = state.program.tensor(tensor);
+  std::vector<Span> spans;
+  for (const Stage& stage : state.stages) {
+    if (&stage == &consumer || is_attached_inside(state, stage, consumer, at_loop))
+      add_reads(spans, stage, {read}, inner, ranges);
+  }
+  if (spans.empty()) throw UserError(fmt::format("{} is not read in {}", tensor, consumer.name()));
+  return region_of(spans, read.shape, ranges);
 }
 
 }  // namespace tw::schedule

@@ -55,6 +55,8 @@ enum class PrimitiveKind : uint8_t {
   kWriteAt,    // loops [consumer, l]: the stage, an output made of one tensor point by point, or such a copy for
                // another kernel, is stored inside loop l of stage `consumer`: as far as others read the tensor
                // there, or else at the values of the consumer's first axes. No element may be stored twice.
+               // Option: a tensor; those of its rows (first dim) that are read in a turn of the loop are stored, whole,
+               // and the stage may be made of its source row by row, in any order of elements
   kImplement,  // a root stage, what computes it (loop::Kernel::implementation) in place of code for its loops
   kBranch,     // loops [l]: the first select of an element-wise stage whose condition reads an attached stage, and that
             // the loops down to l decide, is tested once in each turn of l: around all loops further inside, with the
@@ -110,8 +112,9 @@ class Schedule {
     const std::vector<int64_t> factors(pad > 0 ? 1 : 0, pad);
     return add({kComputeAt, stage, {consumer, loop}, factors, std::string(loop::scope_name(scope))});
   }
-  Schedule& write_at(const std::string& stage, const std::string& consumer, const std::string& loop) {
-    return add({kWriteAt, stage, {consumer, loop}});
+  Schedule& write_at(const std::string& stage, const std::string& consumer, const std::string& loop,
+                     const std::string& rows_of = {}) {
+    return add({kWriteAt, stage, {consumer, loop}, {}, rows_of});
   }
   Schedule& cache_read(const std::string& tensor, std::vector<std::string> readers, std::vector<int64_t> which = {}) {
     return add({kCacheRead, tensor, std::move(readers), std::move(which)});

@@ -129,6 +129,8 @@ void check_fresh(const State& state, const std::string& name);
 /// Part of `producer` that is read inside loop `at_loop` of `consumer`, by others than `except` (regions.cpp).
 Region read_region(const State& state, const Stage& producer, const Stage& consumer, size_t at_loop,
                    const std::set<const Stage*>& except = {});
+/// What the stages inside that loop read of `tensor` there, whoever reads it elsewhere.
+Region read_inside(const State& state, const std::string& tensor, const Stage& consumer, size_t at_loop);
 
 /// Variables that run inside loop `at_loop` of `consumer`: its deeper loops, all loops of stages attached there.
 std::set<std::string> inner_vars(const State& state, const Stage& consumer, size_t at_loop);

@@ -5,6 +5,7 @@
 #include "expr/affine.h"
 #include "schedule/stage.h"
 #include "support/error.h"
+#include "te/axes.h"
 #include "te/reads.h"
 
 namespace tw::schedule {
@@ -20,14 +21,20 @@ bool reads_own(const te::Compute& c, const Expr& load) {
   return own;
 }
 
+// Whether it reads the own row of `c`: its elements in any order.
+bool reads_own_row(const te::Compute& c, const Expr& load) { return !load->predicated && te::own_axes(c, load) > 0; }
+
+// How far a stage and its source agree: in each element, or row by row, where the source is stored another way.
+enum class Agree : uint8_t { kPoints, kRows };
+
 // The one tensor that an output is made of, point by point.
-std::string source_of(const State& state, const Stage& stage) {
+std::string source_of(const State& state, const Stage& stage, Agree agree) {
   const te::Compute& c = stage.compute;
   std::set<std::string> sources;
   bool own = !c.is_reduction() && c.outputs.size() == 1;
   te::visit_reads(c, [&](const Expr& load) {
     sources.insert(load->name);
-    own = own && reads_own(c, load);
+    own = own && (agree == Agree::kRows ? reads_own_row(c, load) : reads_own(c, load));
   });
   if (!own || sources.size() != 1)
     throw UserError(fmt::format("write_at: stage {} is not made of one tensor, point by point", stage.name()));
@@ -70,6 +77,18 @@ Region first_axes(const Stage& stage, const Stage& consumer, size_t at) {
     region.base.push_back(substitute(value, inner));
     region.extent.push_back(std::min(extent, axes[d].extent));
   }
+  return region;
+}
+
+// The rows of the stage that a turn has of `tensor`, whole.
+Region same_rows(const State& state, const Stage& stage, const std::string& tensor, const Stage& consumer, size_t at) {
+  const Region read = read_inside(state, tensor, consumer, at);
+  const Shape shape = te::shape_of(stage.compute.axes);
+  if (shape.empty() || state.program.tensor(tensor).shape.at(0) != shape[0])
+    throw UserError(fmt::format("write_at: {} has other rows than {}", tensor, stage.name()));
+  Region region{std::vector<Expr>(shape.size(), int_imm(0)), shape};
+  region.base[0] = read.base[0];
+  region.extent[0] = read.extent[0];
   return region;
 }
 
@@ -137,12 +156,15 @@ void apply_write_at(State& state, const Primitive& p) {
   if (stage.has_loop_primitives || !stage.is_root())
     throw UserError(fmt::format("write_at: {} comes before its loop primitives", p.stage));
   if (consumer.name() == stage.name()) throw UserError(fmt::format("write_at: {} inside itself", stage.name()));
-  const Stage* source = state.producer(source_of(state, stage));
+  const Agree agree = p.option.empty() ? Agree::kPoints : Agree::kRows;
+  const Stage* source = state.producer(source_of(state, stage, agree));
   const Analyzer ranges = loop_ranges(state);
   const std::set<const Stage*> roots =
       source == nullptr ? std::set<const Stage*>() : other_roots(state, *source, consumer);
   const bool read_by_others = source != nullptr && state.readers(*source).size() > roots.size();
-  Region region = read_by_others ? read_region(state, *source, consumer, at, roots) : first_axes(stage, consumer, at);
+  Region region = agree == Agree::kRows ? same_rows(state, stage, p.option, consumer, at)
+                  : read_by_others      ? read_region(state, *source, consumer, at, roots)
+                                        : first_axes(stage, consumer, at);
   region.base.resize(stage.compute.axes.size());
   region.extent.resize(stage.compute.axes.size());
   check_apart(stage, region, turns_of(state, consumer, at, ranges), ranges);

@@ -4,6 +4,7 @@
 #include <map>
 
 #include "te/axes.h"
+#include "te/join_sums.h"
 #include "te/reads.h"
 
 namespace tw::te {
@@ -14,6 +15,8 @@ class Joiner {
   explicit Joiner(const Program& program) : old_(program) {}
 
   Program run() {
+    const auto leaves_sums = [&](const Compute& c) { return sums_columns(c) && old_.is_output(c.name()); };
+    if (std::ranges::any_of(old_.computes, leaves_sums)) return old_;
     find_members();
     if (members_.size() < 2) return old_;
     out_.name = old_.name;

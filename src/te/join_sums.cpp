@@ -9,21 +9,10 @@
 namespace tw::te {
 namespace {
 
-// Whether every read runs along the last axis that is kept.
-bool keeps_columns(const Compute& c) {
-  if (c.axes.empty()) return false;
-  const Axis& column = c.axes.back();
-  bool along = true;
-  visit_reads(c, [&](const Expr& read) {
-    along = along && !read->args.empty() && read->args.back().is_var() && read->args.back()->name == column.name;
-  });
-  return along;
-}
-
 bool may_be_one_of_several(const Program& program, const Compute& c) {
   const auto reads = [&](const Compute& other) { return count_reads(other, c.name()) > 0; };
-  return c.is_reduction() && c.combiner.kind == CombinerKind::kSum && c.outputs.size() == 1 && !c.needed &&
-         program.is_output(c.name()) && std::ranges::none_of(program.computes, reads) && keeps_columns(c);
+  return sums_columns(c) && c.combiner.kind == CombinerKind::kSum && c.outputs.size() == 1 && !c.needed &&
+         program.is_output(c.name()) && std::ranges::none_of(program.computes, reads);
 }
 
 bool are_of_one_space(const Compute& a, const Compute& b) {
@@ -43,6 +32,16 @@ void add(Compute& all, const Compute& more) {
 }
 
 }  // namespace
+
+bool sums_columns(const Compute& c) {
+  if (!c.is_reduction() || c.axes.empty()) return false;
+  const Axis& column = c.axes.back();
+  bool along = true;
+  visit_reads(c, [&](const Expr& read) {
+    along = along && !read->args.empty() && read->args.back().is_var() && read->args.back()->name == column.name;
+  });
+  return along;
+}
 
 Program join_sums(const Program& program) {
   Program out = program;

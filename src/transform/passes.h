@@ -125,6 +125,11 @@ graph::Graph fuse_reductions(const graph::Graph& graph, const TransformContext& 
 /// values at the points of the group's last output, statistics of its rows. On every target; groups of a contraction,
 /// of rows, or of element-wise operators.
 graph::Graph fuse_outputs(const graph::Graph& graph, const TransformContext& context);
+
+/// So do groups that reduce rows and groups that sum columns of what these read or compute: one kernel takes the rows
+/// of a part one after the other, and keeps the sums.
+graph::Graph fuse_row_sums(const graph::Graph& graph, const TransformContext& context);
+
 /// Groups that read a state come before the one that changes it, in its place, if only by a copy of its next value.
 graph::Graph keep_states(const graph::Graph& graph, const TransformContext& context);
 

@@ -50,6 +50,8 @@ const GraphPass kPasses[] = {
      kLeftOutOrAlways, "reduced"},
     {"fuse-outputs", fuse_outputs, "values leave the groups whose kernels hold them, beside their last output", true,
      kLeftOut},
+    {"fuse-row-sums", fuse_row_sums, "rows and sums of their columns are one kernel, where that is faster", true,
+     kLeftOut},
     {"partition", partition, "every node is a group and every output is computed by one", false},
     {"keep-states", keep_states, "groups that read a state come before the one that changes it", false},
     {"reorder-values", reorder_values, "values between groups are stored as they were measured to be best", true},

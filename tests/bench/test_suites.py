@@ -13,7 +13,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "bench"), str(ROOT / "scripts")]
 from models import operators as models  # noqa: E402
 from models import convnets, transformers  # noqa: E402
-from suites import alt9, networks, operators, roller119, torchvision_models  # noqa: E402
+from suites import alt9, conv_gradients, networks, operators, roller119, torchvision_models  # noqa: E402
 from suites.case import Options, flop, make_operators  # noqa: E402
 
 SMALL = [
@@ -37,7 +37,32 @@ SMALL = [
     {"name": "gather", "op": "gather", "shape": [5, 3], "count": 7},
     {"name": "concat", "op": "concat", "shapes": [[2, 3, 4], [2, 1, 4]], "axis": 1},
     {"name": "resize", "op": "resize", "kind": "linear", "shape": [1, 2, 3, 4], "scales": [2.0, 1.5]},
-    {"name": "norm", "op": "reduce", "kind": "LayerNormalization", "shape": [2, 3, 4], "axes": [-1]}]
+    {"name": "norm", "op": "reduce", "kind": "LayerNormalization", "shape": [2, 3, 4], "axes": [-1]},
+    {"name": "of_data", "op": "conv_gradient", "of": "data", "batch": 2, "cin": 3, "cout": 4, "in": [8, 5],
+     "kernel": [3, 1], "stride": [2, 2]},
+    {"name": "of_weights", "op": "conv_gradient", "of": "weights", "batch": 2, "cin": 3, "cout": 4, "in": [8, 5],
+     "kernel": [3, 1], "stride": [2, 2]}]
+# Kernel, stride, dilation, side: windows that end at the last pixel, before it, and behind it.
+GRADIENTS = [(3, 2, 1, 8), (1, 2, 1, 8), (7, 2, 1, 16), (3, 1, 1, 7), (3, 2, 1, 9), (3, 1, 2, 9)]
+
+
+def conv_gradient(spec, feeds):
+    """By the definition: each pixel of dy, each position of the filter."""
+    stride, pad, dilation, out = models.geometry(spec)
+    (height, width), (rows, columns) = spec["in"], spec["kernel"]
+    given = {name: array.astype(np.float64) for name, array in feeds.items()}
+    x = np.zeros((spec["batch"], height + 2 * pad[0] + stride[0], width + 2 * pad[1] + stride[1], spec["cin"]))
+    inside = x[:, pad[0]:pad[0] + height, pad[1]:pad[1] + width]
+    dw = np.zeros((spec["cout"], rows, columns, spec["cin"]))
+    if spec["of"] == "weights":
+        inside[...] = given["x"]
+    for a, c, i, j in np.ndindex(rows, columns, *out):
+        at, dy = (i * stride[0] + a * dilation[0], j * stride[1] + c * dilation[1]), given["dy"][:, i, j]
+        if spec["of"] == "weights":
+            dw[:, a, c] += dy.T @ x[:, at[0], at[1]]
+        else:
+            x[:, at[0], at[1]] += dy @ given["w"][:, a, c]
+    return dw if spec["of"] == "weights" else inside
 
 
 class Operators(unittest.TestCase):
@@ -61,6 +86,25 @@ class Operators(unittest.TestCase):
         self.assertEqual(flop(specs["row"]), 3 * 2 * 3 * 3 * 3 * 8)
         self.assertEqual(flop(specs["batch_matmul"]), 2 * 3 * 4 * 5 * 6)
         self.assertEqual(flop(specs["softmax"]), 0)
+
+    def test_gradients_of_convolutions(self):
+        for kernel, stride, dilation, side in GRADIENTS:
+            for of in ("data", "weights"):
+                spec = {"name": f"{of}_{kernel}_{stride}", "op": "conv_gradient", "of": of, "batch": 2, "cin": 3, "cout": 4,
+                        "in": [side] * 2, "kernel": [kernel] * 2, "stride": [stride] * 2, "dilation": [dilation] * 2}
+                built = models.build(spec, 0)
+                found = ReferenceEvaluator(built.model()).run(None, built.feeds)[0]
+                np.testing.assert_allclose(found, conv_gradient(spec, built.feeds), atol=1e-4, err_msg=str(spec))
+
+    @unittest.skipUnless(importlib.util.find_spec("torch"), "not run: no torch")
+    def test_what_torch_computes_of_a_convolution_is_what_the_model_does(self):
+        import torch
+        for spec in conv_gradients.specs(is_small=True):
+            built = models.build(dict(spec, **{"in": [8, 8]}), 0)
+            module = conv_gradients.build({"operator": dict(spec, **{"in": [8, 8]})})
+            found = module(*(torch.from_numpy(a) for a in built.feeds.values())).numpy()
+            want = ReferenceEvaluator(built.model()).run(None, built.feeds)[0]
+            np.testing.assert_allclose(found, want, atol=1e-2, rtol=1e-4, err_msg=spec["name"])
 
     def test_only_keeps_what_was_asked_for(self):
         self.options.only = ("pool",)

@@ -133,6 +133,8 @@ Kernels kernels(const Setting& setting) {
     const bool papers = setting.contractions == Contractions::kElsewhere;
     // The paper's bs sums rows, of which this pass makes sums of a product's rows.
     if (setting.left_out.contains(pass.name) || (papers && pass.name == "move-row-dots")) continue;
+    // It makes one kernel of the paper's bsb and blnrd.
+    if (pass.name == "fuse-row-sums") continue;
     const bool elsewhere = transform::forms_groups(pass.name) && papers;
     out.groups = pass.run(out.groups, {.ops = elsewhere ? apart : all, .target = target.info, .log = &out.log});
   }

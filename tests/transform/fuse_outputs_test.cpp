@@ -51,12 +51,15 @@ struct Fused {
   }
 };
 
-Fused fused(const std::string& text, DeviceKind kind = DeviceKind::kCpu) {
+using Passes = std::vector<std::string_view>;
+
+Fused fused(const std::string& text, DeviceKind kind = DeviceKind::kCpu,
+            const Passes& passes = {"fuse", "fuse-outputs"}) {
   Fused out;
   out.before = parse(text);
   const TransformContext context = context_of(kind, &out.log);
   out.after = out.before;
-  for (const std::string_view pass : {"fuse", "fuse-outputs"}) out.after = find_pass(pass).run(out.after, context);
+  for (const std::string_view pass : passes) out.after = find_pass(pass).run(out.after, context);
   graph::verify(out.after, context.ops);
   testing::expect_same_function(out.before, out.after, 0);
   testing::expect_same_function(out.before, testing::run_pass(out.after, "partition"), 0);
@@ -114,6 +117,48 @@ TEST(FuseOutputs, SumsOfTheSameColumnsAreSiblings) {
 }
 
 // b is computed from a by a product, and needed beside a: one group would wait for itself.
+// A norm's gradient, those of its scale and bias, and the sums of the first, as of a bias before the norm.
+constexpr const char* kNormGradient = R"(graph g {{
+  input d : f32[32, {0}]
+  input n : f32[32, {0}]
+  input s : f32[{0}]
+  input r : f32[32, 1]
+  h : f32[32, {0}] = mul(d, s) as h
+  a : f32[32, 1] = reduce_mean(h) {{axes = [1], keepdims = 1}} as a
+  hn : f32[32, {0}] = mul(h, n) as hn
+  b : f32[32, 1] = reduce_mean(hn) {{axes = [1], keepdims = 1}} as b
+  nb : f32[32, {0}] = mul(n, b) as nb
+  c : f32[32, {0}] = sub(h, a) as c
+  e : f32[32, {0}] = sub(c, nb) as e
+  dx : f32[32, {0}] = mul(e, r) as dx
+  dn : f32[32, {0}] = mul(d, n) as dn
+  ds : f32[{0}] = reduce_sum(dn) {{axes = [0], keepdims = 0}} as ds
+  db : f32[{0}] = reduce_sum(d) {{axes = [0], keepdims = 0}} as db
+  dz : f32[{0}] = reduce_sum(dx) {{axes = [0], keepdims = 0}} as dz
+  output dx, ds, db, dz
+}})";
+
+size_t count_groups(const Fused& f) { return static_cast<size_t>(std::ranges::count(f.groups, ' ')) + 1; }
+
+TEST(FuseOutputs, RowsAreOneKernelWithSumsOfTheirColumns) {
+  const std::string text = fmt::format(fmt::runtime(kNormGradient), 64);
+  for (const DeviceKind kind : {DeviceKind::kCpu, DeviceKind::kCuda}) {
+    const Fused before = fused(text, kind);
+    EXPECT_EQ(count_groups(before), 3U) << before.groups;
+    EXPECT_EQ(before.rule("dx", "dz"), "-kernel");
+    const Fused after = fused(text, kind, {"fuse", "fuse-outputs", "fuse-row-sums"});
+    EXPECT_EQ(count_groups(after), 1U) << after.groups;
+    EXPECT_EQ(after.rule("dx", "dz"), "+row-sums");
+  }
+}
+
+// No block has equal shares of these rows.
+TEST(FuseOutputs, RowsOfOtherLengthsStayApartFromTheirSums) {
+  const std::string text = fmt::format(fmt::runtime(kNormGradient), 50);
+  const Passes passes = {"fuse", "fuse-outputs", "fuse-row-sums"};
+  EXPECT_EQ(fused(text, DeviceKind::kCuda, passes).groups, fused(text, DeviceKind::kCuda).groups);
+}
+
 TEST(FuseOutputs, NoGroupWaitsForItself) {
   const Fused f = fused(R"(graph g {
   input x : f32[8, 8]

@@ -142,6 +142,21 @@ std::string padding_text(const driver::Padding& padding) {
                      time_text(padding.us * 1e-6), time_text(padding.all_us * 1e-6), 100 * padding.share());
 }
 
+void say_measured(const GlobalOptions& global, const driver::Profiling& p) {
+  if (p.groups_left > 0)
+    say(global, fmt::format("measuring stopped after {} of {}; the other {} keep the predicted choice; run the same "
+                            "command again to go on",
+                            p.groups - p.groups_left, count_text(p.groups, "group"), p.groups_left));
+  if (global.verbose > 0 && p.candidates > 0)
+    say(global,
+        fmt::format("{} measured in {}, of which {} until there was code, {} for references; compiled during that "
+                    "time: {}, {} and {}; afterwards: {}",
+                    count_text(p.candidates, "candidate"), time_text(p.seconds), time_text(p.code_seconds),
+                    time_text(p.reference_seconds), count_text(p.kernels_compiled, "kernel"),
+                    count_text(p.references_compiled, "reference"), count_text(p.templates_compiled, "template"),
+                    count_text(p.winners_compiled, "template")));
+}
+
 void say_winograd(const GlobalOptions& global, const driver::CompileSummary& summary) {
   if (summary.winograd_groups == 0) return;
   say(global, fmt::format("{} of {} groups use Winograd convolution, which rounds more than direct sums; --precision "

@@ -102,6 +102,8 @@ std::string padding_text(const driver::Padding& padding);
 
 /// How many groups use Winograd convolution, where some do.
 void say_winograd(const GlobalOptions& global, const driver::CompileSummary& summary);
+/// What was not measured for want of time; with -v what measuring took.
+void say_measured(const GlobalOptions& global, const driver::Profiling& profiling);
 
 /// A line for each entry of the plan whose layouts were measured: "layouts of main: 89.1 us as predicted, ..".
 void say_layouts(const GlobalOptions& global, const plan::Plan& plan);

@@ -76,16 +76,7 @@ void print_text(const GlobalOptions& global, const VerbOptions& options, const d
   say(global, fmt::format("{} by family: {}; {}", count_text(summary.groups, "group"), fmt::join(families, ", "),
                           count_text(summary.kernels, "different kernel")));
   say_winograd(global, summary);
-  const driver::Profiling& p = outcome.profiling;
-  if (p.groups_left > 0)
-    say(global, fmt::format("measuring stopped after {} of {}; the other {} keep the predicted choice; run the same "
-                            "command again to go on",
-                            p.groups - p.groups_left, count_text(p.groups, "group"), p.groups_left));
-  if (global.verbose > 0 && p.candidates > 0)
-    say(global, fmt::format("{} measured in {}; compiled during that time: {}, {} and {}; afterwards: {}",
-                            count_text(p.candidates, "candidate"), time_text(p.seconds),
-                            count_text(p.kernels_compiled, "kernel"), count_text(p.references_compiled, "reference"),
-                            count_text(p.templates_compiled, "template"), count_text(p.winners_compiled, "template")));
+  say_measured(global, outcome.profiling);
   const driver::Padding& padding = outcome.padding;
   if (padding.kernels > 0) say(global, padding_text(padding));
   if (options.time_passes) print_times(global, outcome);

@@ -89,6 +89,8 @@ std::vector<Added> of_group(const std::vector<Added>& added, std::string_view gr
 // Verbs that compile first have the options of compiling, which are described once, under `compile`.
 void describe_elsewhere(CLI::App& app, const std::vector<Added>& compiling) {
   for (const Added& a : compiling) a.option->group("");
+  const auto is_target = [](const Added& a) { return a.row->name == "target"; };
+  if (std::ranges::none_of(compiling, is_target)) return;  // it reads models, or nothing but artefacts
   app.footer("If MODEL is an ONNX model, it is compiled first. The options for that:\ntilewright compile -h");
 }
 

@@ -56,19 +56,19 @@ class RowScheduler {
       s.split(output_.name(), tiles.back(), {tiling_.rows});
       tiles.back() += ".0";
     }
-    // Readers are attached before what they read.
-    for (auto c = program_.computes.rbegin(); c != program_.computes.rend(); ++c) {
-      if (statistics_.contains(c->name())) {
-        s.write_at(c->name(), output_.name(), tiles.back());
-        continue;
-      }
-      if (c->name() != output_.name()) s.compute_at(c->name(), output_.name(), tiles.back(), scope(*c));
-      if (!is_factored(*c)) continue;
-      const loop::Scope held = is_scalar(*c) ? loop::Scope::kRegister : scope(*c, chains(*c) * lanes(*c));
-      s.compute_at(partial(*c), output_.name(), tiles.back(), held);
-    }
-    for (const te::Compute& c : program_.computes) is_factored(c) ? factored_loops(s, c) : loops(s, c);
+    const TilePlace tile{output_.name(), tiles.back()};
+    if (is_factored(output_)) attach_partial(s, output_, tile);
+    attach(s, tile);
+    is_factored(output_) ? factored_loops(s, output_) : loops(s, output_);
     if (place.consumer.empty()) s.parallel(output_.name(), tiles);
+  }
+
+  void run_turns(schedule::Schedule& s, const RowTiling& tiling, const TilePlace& place) {
+    tiling_ = tiling;
+    for (const te::Compute& c : program_.computes) {
+      if (is_factored(c)) s.rfactor(c.name(), c.reduce_axes.back().name, chains(c) * lanes(c));
+    }
+    attach(s, place);
   }
 
   // Each stage takes its issue cycles for all rows, or as long as one row has to wait for its last partial result.
@@ -92,6 +92,27 @@ class RowScheduler {
   static constexpr int64_t kPlainVectors = 4;     // of a step without functions: counting it costs as much as a vector
   static constexpr double kTileCycles = 8;        // counters and addresses of one tile
   static constexpr double kFunctionWait = 7 * kLatencyCycles;  // of 14 dependent steps, two vectors of them in flight
+
+  // All stages but the output. Readers are attached before what they read.
+  void attach(schedule::Schedule& s, const TilePlace& place) const {
+    for (auto c = program_.computes.rbegin(); c != program_.computes.rend(); ++c) {
+      if (c->name() == output_.name()) continue;
+      if (statistics_.contains(c->name())) {
+        s.write_at(c->name(), place.consumer, place.loop, place.read);
+        continue;
+      }
+      s.compute_at(c->name(), place.consumer, place.loop, scope(*c));
+      if (is_factored(*c)) attach_partial(s, *c, place);
+    }
+    for (const te::Compute& c : program_.computes) {
+      if (c.name() != output_.name()) is_factored(c) ? factored_loops(s, c) : loops(s, c);
+    }
+  }
+
+  void attach_partial(schedule::Schedule& s, const te::Compute& c, const TilePlace& place) const {
+    const loop::Scope held = is_scalar(c) ? loop::Scope::kRegister : scope(c, chains(c) * lanes(c));
+    s.compute_at(partial(c), place.consumer, place.loop, held);
+  }
 
   std::string partial(const te::Compute& c) const { return c.name() + ".rf"; }
   int64_t lanes(const te::Compute& c) const { return target_.lanes(c.outputs[0].type); }
@@ -227,6 +248,11 @@ double predict_ns(const RowStages& stages, const RowTiling& tiling, const Target
 void schedule_rows(const RowStages& stages, const RowTiling& tiling, const TargetInfo& target, const TilePlace& place,
                    schedule::Schedule& s) {
   RowScheduler(stages, target).run(s, tiling, place);
+}
+
+void schedule_row_turns(const RowStages& stages, const RowTiling& tiling, const TargetInfo& target,
+                        const TilePlace& place, schedule::Schedule& s) {
+  RowScheduler(stages, target).run_turns(s, tiling, place);
 }
 
 }  // namespace tw::construct

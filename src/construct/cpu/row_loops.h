@@ -35,4 +35,8 @@ double predict_ns(const RowStages& stages, const RowTiling& tiling, const Target
 void schedule_rows(const RowStages& stages, const RowTiling& tiling, const TargetInfo& target, const TilePlace& place,
                    schedule::Schedule& s);
 
+/// All stages but the last one, row after row in loop `place.loop` of `place.consumer`; tilings of one row.
+void schedule_row_turns(const RowStages& stages, const RowTiling& tiling, const TargetInfo& target,
+                        const TilePlace& place, schedule::Schedule& s);
+
 }  // namespace tw::construct

@@ -15,6 +15,7 @@
 #include "schedule/match/contraction.h"
 #include "schedule/match/stages.h"
 #include "support/join.h"
+#include "support/math.h"
 #include "te/reads.h"
 #include "te/rewrite.h"
 #include "te/sum_terms.h"
@@ -34,6 +35,8 @@ constexpr int64_t kLongReduction = 128;
 constexpr int64_t kPartThreads = 256;  // of an SM, that hide its waits where each loads kTogether vectors
 constexpr int64_t kMinTerms = 8;       // of a part
 constexpr int64_t kMaxParts = 256;     // that one thread combines
+constexpr int64_t kSharingThreads = 32, kSharedColumns = 8;  // of a block; a line of columns is a sector of memory
+constexpr int64_t kManyColumns = 1 << 15;                    // with a thread each they fill a GPU
 
 struct Columns {
   te::Program program;  // after inlining
@@ -319,6 +322,41 @@ Result<Construction> in_parts(const Columns& plan, const Construction& base, int
   return out;
 }
 
+// A block adds a few columns: each of its threads some neighbouring terms of one, what they have in shared memory, then
+// one thread a column.
+void schedule_shared(const Columns& plan, schedule::Schedule& s) {
+  for (const te::Compute& c : plan.program.computes) {
+    const bool follows = te::depends_on(plan.program, c, plan.sum);
+    if (follows && c.name() != plan.output) s.inline_stage(c.name());
+  }
+  const std::string sums = plan.sum + ".acc", shared = sums + ".rf", column = plan.column().name;
+  const std::string threads = fmt::format("i{}", plan.compute().axes.size());
+  s.cache_write(plan.sum);
+  if (plan.output != plan.sum) s.inline_stage(plan.sum);
+  s.rfactor_blocks(sums, plan.compute().reduce_axes.front().name, kSharingThreads);
+  std::vector<std::string> tiles = axis_names(plan.compute().axes);
+  s.split(plan.output, column, {kSharedColumns}).threads(plan.output, column + ".1");
+  tiles.back() += ".0";
+  s.parallel(plan.output, tiles);
+  s.compute_at(sums, plan.output, tiles.back(), loop::Scope::kStack);
+  s.compute_at(shared, plan.output, tiles.back(), loop::Scope::kStack);
+  std::vector<std::string> order = axis_names(plan.compute().axes);
+  order.insert(order.end() - 1, threads);
+  const std::string row = plan.compute().reduce_axes.front().name;
+  const int64_t terms = ceil_div(plan.compute().reduce_axes.front().extent, kSharingThreads);
+  s.split(shared, row, {std::min(kTogether, terms)}).unroll(shared, row + ".1");
+  s.reorder(shared, joined(order, std::vector<std::string>{row + ".0", row + ".1"}));
+  s.threads(shared, threads).threads(shared, column);
+  s.threads(sums, column).unroll(sums, "r0");
+}
+
+// Whether a thread would wait for more than a few groups of terms, one after the other, where it could share them.
+bool pays_to_share(const Columns& plan) {
+  const te::Compute& sum = plan.compute();
+  return sum.reduce_axes.size() == 1 && plan.pixels.empty() && sum.reduce_axes.front().extent >= kLongReduction &&
+         plan.elements() < kManyColumns;
+}
+
 enum class PartialSums : uint8_t { kNone, kWhereFew };
 
 Result<Candidates> construct_strips(const GroupTask& task, const TargetInfo& target, PartialSums parts) {
@@ -345,6 +383,11 @@ Result<Candidates> construct_strips(const GroupTask& task, const TargetInfo& tar
   for (const int64_t count : parts == PartialSums::kNone ? std::vector<int64_t>() : parts_of(plan, target)) {
     Result<Construction> split = in_parts(plan, base, count, target);
     if (split.ok()) candidates.push_back(std::move(split).value());
+  }
+  if (parts == PartialSums::kNone && pays_to_share(plan)) {
+    candidates.push_back(base);
+    schedule_shared(plan, candidates.back().schedule);
+    candidates.back().trace = {fmt::format("{} threads share {} columns", kSharingThreads, kSharedColumns)};
   }
   add_strips(plan, base, target, candidates);
   return candidates;

@@ -22,7 +22,7 @@ constexpr int64_t kMinLines = 8;       // columns, or rows of f32, below which o
 constexpr int64_t kMinHalfRows = 2;    // rows of 16 bits: those of an instruction are sixteen, whatever there is
 constexpr int64_t kPartMultiple = 64;  // k of a part is a multiple of it: no k-block crosses parts
 constexpr int64_t kMinPartK = 128;     // min k of a split-K part
-constexpr int64_t kMaxSplitK = 32;
+constexpr int64_t kMaxSplitK = 128;
 constexpr int64_t kBlockSteps = 64;                     // of 16 bits: k-blocks of tiles have as many, or parts of them
 constexpr int64_t kLineBytes = 128, kSectorBytes = 32;  // bytes: swizzled line of a TMA box; DRAM sector
 constexpr int64_t kMaxBoxLines = 256, kMaxWindowLines = 1024;  // lines of one TMA copy
@@ -89,6 +89,13 @@ Result<MatrixProduct> product_of(const te::Program& program, const te::Compute& 
     (decides || (in_a && in_b) ? p.batch : in_b ? p.columns : p.rows).push_back(i);
   }
   if (p.rows.empty() || p.columns.empty()) return declined("{} has no rows or no columns of its own", sum.name());
+  // Neighbouring rows lie beside each other where one of their axes does, whatever the output's order is: those of a
+  // convolution's weight gradient are channels of the image at each position of the filter.
+  const auto lies_beside = [&](size_t i) {
+    return !p.match.a->args.empty() && coefficient_of(p.match.a->args.back(), sum.axes[i].name).value_or(0) == 1;
+  };
+  if (const auto found = std::ranges::find_if(p.rows, lies_beside); found != p.rows.end())
+    std::rotate(found, found + 1, p.rows.end());
   p.packs = is_packed(p, sum);
   p.narrow = extent_at(sum, p.columns) < kMinLines;
   if (extent_at(sum, p.rows) < min_rows || (p.narrow && !p.packs))

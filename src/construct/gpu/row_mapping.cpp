@@ -4,6 +4,7 @@
 
 #include <numeric>
 
+#include "support/join.h"
 #include "support/math.h"
 
 namespace tw::construct {
@@ -19,14 +20,36 @@ Layout RowMapping::layout(size_t rows) const {
 
 void RowMapping::map_to_threads(schedule::Schedule& s, const std::string& stage, const std::string& row,
                                 const std::string& elements) const {
+  std::vector<std::string> order = row_loops(s, stage, row);
   if (!elements.empty()) {
     s.split(stage, elements, lanes > 1 ? std::vector<int64_t>{threads, lanes} : std::vector<int64_t>{threads});
-    s.reorder(stage, {row, elements + ".1", elements + ".0"});
+    append(order, {elements + ".1", elements + ".0"});
+    s.reorder(stage, order);
   }
-  s.threads(stage, row);
+  mark_rows(s, stage, row);
   if (elements.empty()) return;
   s.threads(stage, elements + ".1");
   mark(s, stage, elements + ".0", elements + ".2");
+}
+
+// Also of a sum, whose result one thread stores: it is one of a loop of threads that has one turn.
+std::vector<std::string> RowMapping::row_loops(schedule::Schedule& s, const std::string& stage,
+                                               const std::string& row) const {
+  if (rows_by == RowsBy::kThreads) return {row};
+  s.split(stage, row, {1});
+  return {row + ".0", row + ".1"};
+}
+
+void RowMapping::mark_rows(schedule::Schedule& s, const std::string& stage, const std::string& row) const {
+  if (rows_by == RowsBy::kThreads)
+    s.threads(stage, row);
+  else
+    s.unroll(stage, row + ".0").threads(stage, row + ".1");
+}
+
+void RowMapping::map_rows(schedule::Schedule& s, const std::string& stage, const std::string& row) const {
+  row_loops(s, stage, row);
+  mark_rows(s, stage, row);
 }
 
 void RowMapping::map_axes_to_threads(schedule::Schedule& s, const std::string& stage, size_t first) const {

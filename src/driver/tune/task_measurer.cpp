@@ -117,7 +117,10 @@ Result<std::vector<measure::Measured>> TaskMeasurer::measure(const TuneTask& tas
                                                              const TuneContext& context, const Stop& stop) {
   if (!prepared.check->ok()) return declined("{}", prepared.check->reason());
   CandidateCheck check = std::move(*prepared.check).value();
-  if (const std::string failure = check.run_reference(*measurer_); !failure.empty()) return declined("{}", failure);
+  const double start = measure::now_ns();
+  const std::string failure = check.run_reference(*measurer_);
+  reference_seconds_ += (measure::now_ns() - start) * 1e-9;
+  if (!failure.empty()) return declined("{}", failure);
   complete_workloads(task, check, context.weights, prepared);
   measure::MeasureOptions measure;
   measure.threads = options_.threads;

@@ -32,6 +32,8 @@ class TaskMeasurer {
   /// Pre: start().
   Result<std::vector<measure::Measured>> measure(const TuneTask& task, PreparedTask& prepared,
                                                  const TuneContext& context, const Stop& stop);
+  /// What references took, of all measure().
+  double reference_seconds() const { return reference_seconds_; }
 
  private:
   std::string why_not_started(const TargetInfo& target);
@@ -41,6 +43,7 @@ class TaskMeasurer {
   std::unique_ptr<measure::Measurer> measurer_;
   std::optional<Result<std::string>> device_;  // asked for once
   std::string lock_file_;
+  double reference_seconds_ = 0;
   bool tried_ = false;                // to start a worker
   bool told_of_waiting_ = false;      // for another compiler that measures
   bool told_of_disturbance_ = false;  // that it measures at the same time

@@ -94,7 +94,9 @@ class Tuner::Session {
 
   void measure_all(const std::vector<size_t>& open) {
     const int64_t templates = runs_of_nvcc();
+    const double references = tuner_.measurer_.reference_seconds();
     measure_each(open);
+    tuner_.profiling_.reference_seconds += tuner_.measurer_.reference_seconds() - references;
     tuner_.profiling_.kernels_compiled += context_.counts->kernels.exchange(0);
     tuner_.profiling_.references_compiled += context_.counts->references.exchange(0);
     tuner_.profiling_.templates_compiled += runs_of_nvcc() - templates;
@@ -111,7 +113,9 @@ class Tuner::Session {
       const auto now = static_cast<size_t>(done);
       if (context_.progress) context_.progress(done, total);
       if (coming.empty()) begun = now + 1;
+      const double before = now_seconds();
       PreparedTask prepared = coming.empty() ? prepare(open[now], context_.tools.threads)() : take_first(coming);
+      tuner_.profiling_.code_seconds += now_seconds() - before;
       for (; begun < open.size() && coming.size() < ahead(); ++begun) {
         coming.push_back(std::async(std::launch::async, prepare(open[begun], threads)));
       }

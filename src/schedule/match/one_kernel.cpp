@@ -4,6 +4,7 @@
 
 #include "schedule/match/column_sums.h"
 #include "schedule/match/contraction.h"
+#include "schedule/match/row_sums.h"
 #include "schedule/match/scatter.h"
 #include "schedule/match/stages.h"
 #include "te/reads.h"
@@ -50,6 +51,8 @@ Result<Beside> one_kernel(const te::Program& program) {
     const Result<Beside> beside = after(stages, **only);
     return beside.ok() && (*only)->outputs.size() > 1 ? Result<Beside>(Beside::kSums) : beside;
   }
+  Schedule turns;
+  if (match_row_sums(turns, program).ok()) return Beside::kRowSums;
   Schedule rows;  // a sum of squares is a sum of products, too
   const Result<RowProgram> found = row_program(rows, program);
   if (!found.ok()) return sum == nullptr ? Reason{found.reason()} : Reason{behind.reason()};

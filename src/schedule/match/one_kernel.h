@@ -14,6 +14,7 @@ enum class Beside : uint8_t {
   kRows,     // some once for each row
   kColumns,  // sums of columns, in parts which a second kernel adds
   kSums,     // beside each other: sums of the same columns
+  kRowSums,  // sums of columns of rows that are reduced, in parts, too
 };
 
 /// Of a program after te::join_outputs. Declines where some output needs a kernel of its own.

@@ -173,30 +173,39 @@ std::string row_owner(const te::Program& program) {
   return owner->name();
 }
 
-// Leaves `owner` as the last stage, which nothing reads, and of each other output a copy that nothing reads; the
-// primitives are appended to `s`.
-void part_outputs(Schedule& s, const std::string& owner, RowProgram& rows) {
-  Schedule copies;
+// Leaves `owner` as the last stage, which nothing reads, and parts the other outputs.
+void part_from_owner(Schedule& s, const std::string& owner, RowProgram& rows) {
   const std::map<std::string, int> reads = te::count_reads(rows.program);
+  std::vector<std::string> others;
   for (const std::string& name : rows.program.outputs) {
-    const te::Compute& c = *rows.program.find_compute(name);
-    const bool is_read = reads.contains(name);
-    if (c.name() == owner && !is_read) continue;
-    const bool is_copy = !c.is_reduction() && c.body[0].op() == Op::kLoad && te::reads_own_point(c, c.body[0]->name) &&
-                         rows.program.find_compute(c.body[0]->name) != nullptr;
-    if (is_read || !is_copy) {
-      copies.cache_write(name);
-      rows.kept.insert(name + ".acc");
-    }
-    if (c.name() != owner) rows.statistics.insert(name);
+    const bool is_owner = rows.program.find_compute(name)->name() == owner;
+    if (!is_owner || reads.contains(name)) others.push_back(name);
   }
-  for (const Primitive& p : copies.primitives()) s.add(p);
-  rows.program = rewritten(rows.program, copies);
+  part_outputs(s, others, {rows.program, rows.statistics, rows.kept});
+  rows.statistics.erase(owner);
   const auto last = std::ranges::find(rows.program.computes, owner, [](const te::Compute& c) { return c.name(); });
   std::rotate(last, last + 1, rows.program.computes.end());
 }
 
 }  // namespace
+
+void part_outputs(Schedule& s, const std::vector<std::string>& outputs, const PartedOutputs& parted) {
+  Schedule copies;
+  const te::Program& program = parted.program;
+  const std::map<std::string, int> reads = te::count_reads(program);
+  for (const std::string& name : outputs) {
+    const te::Compute& c = *program.find_compute(name);
+    const bool is_copy = !c.is_reduction() && c.body[0].op() == Op::kLoad && te::reads_own_point(c, c.body[0]->name) &&
+                         program.find_compute(c.body[0]->name) != nullptr;
+    if (reads.contains(name) || !is_copy) {
+      copies.cache_write(name);
+      parted.kept.insert(name + ".acc");
+    }
+    parted.outputs.insert(name);
+  }
+  for (const Primitive& p : copies.primitives()) s.add(p);
+  parted.program = rewritten(program, copies);
+}
 
 Result<RowProgram> row_program(Schedule& s, const te::Program& program) {
   RowProgram out;
@@ -213,7 +222,7 @@ Result<RowProgram> row_program(Schedule& s, const te::Program& program) {
   }
   const bool others_leave = std::ranges::any_of(
       out.program.outputs, [&](const std::string& name) { return out.program.find_compute(name)->name() != owner; });
-  if (others_leave) part_outputs(s, owner, out);
+  if (others_leave) part_from_owner(s, owner, out);
   const te::Compute& last = out.program.computes.back();
   if (last.name() != owner) return declined("an output that is not the last stage");
   out.rows = common_rows(out.program);

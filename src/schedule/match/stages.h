@@ -49,6 +49,15 @@ struct RowProgram {
   std::set<std::string> kept = {};        // what outputs are copies of: stages that the primitives make
 };
 
+/// What part_outputs() changes.
+struct PartedOutputs {
+  te::Program& program;
+  std::set<std::string>&outputs, &kept;  // as of a RowProgram
+};
+/// Makes each of `outputs` a copy that nothing reads, made of one stage point by point; the primitives are appended to
+/// `s`.
+void part_outputs(Schedule& s, const std::vector<std::string>& outputs, const PartedOutputs& parted);
+
 /// `program` as a row program, with what is cheap to repeat inlined (the primitives are appended to `s`). Declines
 /// where nothing is reduced, or it is none.
 Result<RowProgram> row_program(Schedule& s, const te::Program& program);

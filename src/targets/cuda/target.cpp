@@ -29,6 +29,7 @@ const construct::Constructor kFamilies[] = {
     {"packed", construct::construct_gpu_packed},
     {"contraction", construct::construct_gpu_contraction},
     {"sums", construct::construct_gpu_sums},
+    {"row-sums", construct::construct_gpu_row_sums},
     {"scatter", construct::construct_gpu_scatter},
     {"columns", construct::construct_gpu_columns},
     {"rows", construct::construct_gpu_rows},

@@ -11,6 +11,7 @@ const construct::Constructor kFamilies[] = {
     {"reduced", construct::construct_reduced},
     {"contraction", construct::construct_contraction, construct::sample_contraction},
     {"sums", construct::construct_sums},
+    {"row-sums", construct::construct_row_sums},
     {"scatter", construct::construct_scatter},
     {"columns", construct::construct_columns},
     {"rows", construct::construct_rows},

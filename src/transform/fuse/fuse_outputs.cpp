@@ -3,6 +3,9 @@
 // value is stored as before, and not read again. So do groups without such an edge that read one value at the same
 // points. An extra output costs its store only, which the value has paid already.
 //
+// Pass fuse-row-sums does the same afterwards with rows that are reduced and sums of their columns, which makes one
+// kernel of what two have read: of a norm's gradient, and those of its scale and bias.
+//
 // With several outputs groups could wait for each other in a circle: a pair joins only where no path leads from the one
 // to the other through a third group.
 #include <algorithm>
@@ -24,7 +27,7 @@ namespace {
 
 // Names of rules.
 constexpr std::string_view kPointsRule = "points", kRowsRule = "statistics", kColumnsRule = "column-sums",
-                           kSiblingsRule = "siblings";
+                           kRowSumsRule = "row-sums", kSiblingsRule = "siblings";
 
 // What a node, or the nodes of its group, compute.
 struct Kind {
@@ -32,10 +35,18 @@ struct Kind {
   bool is_pointwise() const { return contractions == 0 && reductions == 0 && others == 0; }
 };
 
+// Which kernels a pass makes.
+enum class Kernels : uint8_t { kUsual, kRowSums };
+
 class OutputFuser {
  public:
-  OutputFuser(const Graph& graph, const TransformContext& context)
-      : graph_(graph), context_(context), producers_(graph.producers()), readers_(graph.consumers()), clusters_(graph) {
+  OutputFuser(const Graph& graph, const TransformContext& context, Kernels kernels)
+      : graph_(graph),
+        context_(context),
+        makes_row_sums_(kernels == Kernels::kRowSums),
+        producers_(graph.producers()),
+        readers_(graph.consumers()),
+        clusters_(graph) {
     for (const Node& node : graph.nodes) kinds_.push_back(kind_of(node));
   }
 
@@ -90,10 +101,10 @@ class OutputFuser {
     const Kind &before = kinds_[from], &after = kinds_[to];
     if (which == Joins::kPoints && !(before.is_pointwise() && after.is_pointwise())) return false;
     // What has no place in any kernel of the other is said by pass fuse; so is what alone reads a value.
-    if (before.others + after.others > 0 || !leaves(value, from, to)) return false;
+    if (before.others + after.others > 0 || !(makes_row_sums_ || leaves(value, from, to))) return false;
     const RuleResult rule = joins(value, from, to);
     if (!rule.ok()) {
-      say(value, r, rule);
+      if (!makes_row_sums_) say(value, r, rule);  // what was said of other kernels stays
       return false;
     }
     unite(from, to);
@@ -179,9 +190,24 @@ class OutputFuser {
     if (!kernel.ok())
       return because("kernel", "{}, and no kernel has it as an output beside that of {}: {}", uses_of(value), reader,
                      kernel.reason());
-    return *kernel == schedule::Beside::kRows      ? kRowsRule
-           : *kernel == schedule::Beside::kColumns ? kColumnsRule
-                                                   : kPointsRule;
+    if ((*kernel == schedule::Beside::kRowSums) != makes_row_sums_)
+      return because("kernel",
+                     "{}, and rows of {} are reduced beside sums of columns, which is pass fuse-row-sums' matter",
+                     uses_of(value), name);
+    return rule_of(*kernel);
+  }
+
+  static Rule rule_of(schedule::Beside beside) {
+    switch (beside) {
+      case schedule::Beside::kRows:
+        return kRowsRule;
+      case schedule::Beside::kColumns:
+        return kColumnsRule;
+      case schedule::Beside::kRowSums:
+        return kRowSumsRule;
+      default:
+        return kPointsRule;
+    }
   }
 
   // Whether pass fuse said no more than that groups have one output.
@@ -204,7 +230,9 @@ class OutputFuser {
     const Why why = !rule.ok()             ? rule.why()
                     : *rule == kPointsRule ? because(*rule, "computed where {} is{}", name, too)
                     : *rule == kRowsRule   ? because(*rule, "{} is one of the rows' statistics, or has some", name)
-                                           : because(*rule, "tiles that compute {} sum its columns in parts", name);
+                    : *rule == kRowSumsRule
+                        ? because(*rule, "blocks that take rows of {} in turns sum their columns in parts", name)
+                        : because(*rule, "tiles that compute {} sum its columns in parts", name);
     context_.log->say_of_group(rule.ok() ? EdgeFate::kFused : EdgeFate::kApart, graph_, value, graph_.nodes[r], why);
   }
 
@@ -243,19 +271,20 @@ class OutputFuser {
   // Or those that sum its columns, the same factors or others.
   RuleResult are_siblings(ValueId value, int a, int b) {
     const Why other = because(kSiblingsRule, "groups of another space");
-    const bool sums = sums_columns(a) && sums_columns(b);
-    if (!sums && (!has_points_of(value, a) || !has_points_of(value, b))) return other;
+    const bool sums = reduces(a) && reduces(b);
+    if (!sums && (makes_row_sums_ || !has_points_of(value, a) || !has_points_of(value, b))) return other;
     if (clusters_.between(b, a) != ClusterOrder::kNone)
       return because("cycle", "{} needs what {} computes", name_of(a), name_of(b));
     const RuleResult apart = may_unite(a, b);
     if (!apart.ok()) return apart;
     const Result<schedule::Beside> kernel = one_kernel(a, b);
     if (!kernel.ok()) return because("kernel", "{}", kernel.reason());
-    return sums && *kernel != schedule::Beside::kSums ? RuleResult(other) : RuleResult(kSiblingsRule);
+    const auto wanted = makes_row_sums_ ? schedule::Beside::kRowSums : schedule::Beside::kSums;
+    return sums && *kernel != wanted ? RuleResult(other) : RuleResult(kSiblingsRule);
   }
 
-  // One reduction and what it reads point by point; of columns or not is a matter of the kernel.
-  bool sums_columns(int cluster) const {
+  // Reductions and what they read point by point; of columns or rows is a matter of the kernel.
+  bool reduces(int cluster) const {
     const Kind& kind = kinds_[cluster];
     return kind.reductions > 0 && kind.contractions == 0 && kind.others == 0 && !changes_state(cluster);
   }
@@ -364,6 +393,7 @@ class OutputFuser {
 
   const Graph& graph_;
   const TransformContext& context_;
+  const bool makes_row_sums_;
   std::vector<int> producers_;
   std::vector<std::vector<int>> readers_;
   ClusterOrder clusters_;
@@ -376,7 +406,12 @@ class OutputFuser {
 
 Graph fuse_outputs(const Graph& graph, const TransformContext& context) {
   const Graph sorted = graph::compact(graph);
-  return OutputFuser(sorted, context).run();
+  return OutputFuser(sorted, context, Kernels::kUsual).run();
+}
+
+Graph fuse_row_sums(const Graph& graph, const TransformContext& context) {
+  const Graph sorted = graph::compact(graph);
+  return OutputFuser(sorted, context, Kernels::kRowSums).run();
 }
 
 }  // namespace tw::transform

@@ -29,7 +29,12 @@ class LayoutProblem {
  public:
   LayoutProblem(const Graph& graph, const graph::OpTable& ops, const TargetInfo& target,
                 const std::vector<StateEnds>& states)
-      : graph_(graph), ops_(ops), costs_(graph, target), written_(graph.values.size()), reads_(graph.values.size()) {
+      : graph_(graph),
+        ops_(ops),
+        costs_(graph, target),
+        shares_filters_(target.kind == DeviceKind::kCuda),
+        written_(graph.values.size()),
+        reads_(graph.values.size()) {
     row_major_ = labels_.add();
     labels_.add_cost(row_major_, 0, kForbiddenCost);
     std::ranges::fill(written_, row_major_);
@@ -157,6 +162,15 @@ class LayoutProblem {
     costs[0][1] = std::max(costs[0][1], costs[0][0] + costs[1][1] - costs[1][0]);
     labels_.add_pair(in, out, costs);
     add_read(n, in);
+    add_filters(node, in);
+  }
+
+  // Filters that are computed: a GPU's tiles read them along their channels where those of the images are neighbours.
+  void add_filters(const Node& node, int in) {
+    const ValueId filters = node.inputs.size() < 2 ? kAbsent : node.inputs[1];
+    if (!shares_filters_ || !has_choice(filters) || written(filters) == row_major_) return;
+    const double copy = costs_.conversion_ns(filters);
+    labels_.add_pair(in, written(filters), {{{0, copy}, {copy, 0}}});
   }
 
   // A convolution to one point: the order of its input alone.
@@ -255,6 +269,7 @@ class LayoutProblem {
   const Graph& graph_;
   const graph::OpTable& ops_;
   LayoutCosts costs_;
+  const bool shares_filters_;  // tiles read computed filters as they lie
   BinaryLabels labels_;
   int row_major_ = 0;                     // the label that is always 0
   std::vector<int> written_;              // by value: the variable of its order

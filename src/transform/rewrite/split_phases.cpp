@@ -108,8 +108,9 @@ std::vector<std::byte> filters(const graph::Value& weights, int64_t group, int64
   return result;
 }
 
-// The same of weights that are computed: [C, OC / group, kernel] seen by groups, one zero behind each kernel, read at
-// `places`, channels in the order of filters.
+// The same of weights that are computed: [C, OC / group, kernel] seen by groups, channels last, one zero behind each
+// kernel, read at `places`. What is stored has the channels of a filter's element beside each other, as the tiles of
+// the sum read them; the convolution sees them in their usual order.
 ValueId emit_filters(Editor& editor, const Node& node, int64_t kernel, const Ints& places, const Shape& shape) {
   const Shape weights = editor.shape(node.inputs[1]);
   const int64_t group = node.int_attr_or("group", 1);
@@ -117,12 +118,18 @@ ValueId emit_filters(Editor& editor, const Node& node, int64_t kernel, const Int
     return editor.emit(node.name + ".filters", op, std::move(inputs), std::move(attrs));
   };
   ValueId w = emit("reshape", {node.inputs[1]}, {{"shape", Shape{group, weights[0] / group, weights[1], kernel}}});
+  if (places == Ints{0})  // a matrix: products read it either way round
+    return emit("reshape", {emit("transpose", {w}, {{"perm", Ints{0, 2, 1, 3}}})}, {{"shape", shape}});
+  w = emit("transpose", {w}, {{"perm", Ints{0, 2, 3, 1}}});
   graph::RefTensor from = graph::RefTensor::zeros({DataType::i64(), {std::ssize(places)}});
   std::ranges::replace_copy(places, from.ints.begin(), -1, kernel);
-  if (std::ranges::find(places, -1) != places.end()) w = emit("pad", {w}, {{"pads", Ints{0, 0, 0, 0, 0, 0, 0, 1}}});
+  if (std::ranges::find(places, -1) != places.end()) w = emit("pad", {w}, {{"pads", Ints{0, 0, 0, 0, 0, 0, 1, 0}}});
   const ValueId table = editor.add_constant(node.name + ".places", from);
-  w = emit("gather", {w, table}, {{"axis", int64_t{3}}});
-  return emit("reshape", {emit("transpose", {w}, {{"perm", Ints{0, 2, 1, 3}}})}, {{"shape", shape}});
+  w = emit("gather", {w, table}, {{"axis", int64_t{2}}});
+  const Shape last = joined(joined(Shape{shape[0]}, Shape(shape.begin() + 2, shape.end())), Shape{shape[1]});
+  Ints perm = joined(Ints{0, std::ssize(shape) - 1}, Ints(shape.size() - 2));
+  std::iota(perm.begin() + 2, perm.end(), 1);
+  return emit("transpose", {emit("reshape", {w}, {{"shape", last}})}, {{"perm", perm}});
 }
 
 // The filters of all phases: [OC, C / group, phases.., positions..], or in the shape of a convolution's weights.

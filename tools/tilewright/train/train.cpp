@@ -115,6 +115,7 @@ int train_model(const GlobalOptions& global, const VerbOptions& options) {
     for (const auto& [function, bytes] : memory.functions) document["memory"][function] = bytes;
     document["recomputed"] = {
         {"values", training.recomputed.values}, {"bytes", training.recomputed.bytes}, {"more_flop", made.more_flop}};
+    document["profiling"] = driver::to_json(outcome.profiling);
     print_json("tilewright.train.v1", document);
     return kOk;
   }
@@ -123,6 +124,7 @@ int train_model(const GlobalOptions& global, const VerbOptions& options) {
                          outcome.summary.target, time_text(seconds)));
   say(global, memory_text(memory_of(compiled)));
   say_winograd(global, outcome.summary);
+  say_measured(global, outcome.profiling);
   say_layouts(global, compiled.plan);
   if (const std::string again = recomputed_text(made); !again.empty()) say(global, again);
   return kOk;

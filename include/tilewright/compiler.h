@@ -213,7 +213,8 @@ typedef struct TwCompilerApi {
    *   "cached"    whether the artefact is of an earlier compilation
    *   "complete"  whether all was measured that should have been: false after `stop` or where "budget" was too short
    *   "padding"   {"kernels", "us", "of_us", "share"}: kernels that write zeros behind channels, beside all
-   *   "profiling" {"seconds", "code_seconds", "reference_seconds", "candidates", ..}: what measuring took; waited for code, for references
+   *   "profiling" {"seconds", "code_seconds", "reference_seconds", "candidates", ..}: what measuring took, how
+   *     long it waited for code and for references
    *   "times"     list of {"phase", "pass", "ns"}; empty where the artefact was cached
    *   "warnings"  list of sentences
    * More keys may come. Of a refit only "target", "entries", "entry_names", "groups", "families" and "warnings" say

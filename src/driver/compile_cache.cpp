@@ -66,6 +66,9 @@ std::string read_text(const std::string& path) {
 // External data is named from the model's folder, wherever that is today.
 fs::path folder_of(const std::string& model) { return fs::weakly_canonical(fs::absolute(model).parent_path()); }
 
+// Names in models need not be UTF-8.
+std::string text_of(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
+
 bool external_data_is(const Json& files, const fs::path& folder) {
   return std::ranges::all_of(files, [&](const Json& file) {
     const Result<MappedFile> now = MappedFile::open(folder / file.at("path").get<std::string>());
@@ -126,11 +129,13 @@ std::optional<CompileCache::Hit> CompileCache::find(const Key& key) const {
   try {
     if (!external_data_is(json.at("external"), folder_of(key.model))) return std::nullopt;
     const auto hash = json.at("hash").get<std::string>();
+    const Json& summary = json.at("summary");
+    const bool is_whole = content_hash(text_of(summary)) == json.at("of_summary").get<std::string>();
     Result<MappedFile> artefact = MappedFile::open(artefact_path(key, hash));
-    if (artefact.ok() && hash_pieces(artefact->bytes()) == hash) {
+    if (is_whole && artefact.ok() && hash_pieces(artefact->bytes()) == hash) {
       std::error_code ignored;
       fs::last_write_time(about_path(key), fs::file_time_type::clock::now(), ignored);
-      return Hit{std::move(artefact).value(), json.at("summary").get<CompileSummary>()};
+      return Hit{std::move(artefact).value(), summary.get<CompileSummary>()};
     }
   } catch (const nlohmann::json::exception&) {
     // no text of ours: as damaged as other bytes would be
@@ -168,8 +173,9 @@ void CompileCache::store(const Key& key, std::span<const uint8_t> artefact, cons
     fs::create_directories(options_.folder);
     const std::string hash = hash_pieces(artefact);
     format::write_file_atomically(artefact_path(key, hash), artefact, format::Durability::kCached);
-    const std::string about = Json{{"hash", hash}, {"external", external}, {"summary", summarize(compiled)}}.dump(
-        -1, ' ', false, Json::error_handler_t::replace);  // names in models need not be UTF-8
+    const Json summary = summarize(compiled);
+    const std::string about = text_of(
+        {{"hash", hash}, {"external", external}, {"summary", summary}, {"of_summary", content_hash(text_of(summary))}});
     format::write_file_atomically(about_path(key), format::bytes_of(about), format::Durability::kCached);
     prune(options_.max_bytes);
   } catch (const std::runtime_error& error) {  // of folders and of files

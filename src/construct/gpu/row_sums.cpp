@@ -29,10 +29,11 @@ constexpr Way kWays[] = {{8, 2}, {8, 1}, {16, 1}, {32, 1}};
 
 // What follows the sums reads nothing that the rows hold: it is of another kernel.
 bool is_apart(const schedule::RowSums& match) {
+  const std::map<std::string, int> of_rows = te::count_reads(match.rows.program);
   return std::ranges::none_of(match.program.computes, [&](const te::Compute& c) {
     return te::depends_on(match.program, c, match.sum) &&
            std::ranges::any_of(match.program.inputs, [&](const te::Tensor& t) {
-             return te::count_reads(c, t.name) > 0 && te::count_reads(match.rows.program).contains(t.name);
+             return te::count_reads(c, t.name) > 0 && of_rows.contains(t.name);
            });
   });
 }

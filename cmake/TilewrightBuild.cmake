@@ -12,7 +12,8 @@ endif()
 find_program(TW_CCACHE ccache)
 if(TW_CCACHE)
   set(CMAKE_C_COMPILER_LAUNCHER ${TW_CCACHE})
-  set(CMAKE_CXX_COMPILER_LAUNCHER ${TW_CCACHE})
+  # What precompiled headers need (ccache's manual): they hold the time macros of the headers, unused.
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros ${TW_CCACHE})
 endif()
 find_program(TW_LLD NAMES ld.lld-19 ld.lld)
 if(TW_LLD)
@@ -30,6 +31,26 @@ if(TW_SANITIZE)
   add_link_options(-fsanitize=${TW_SANITIZE})
 endif()
 
+# tw_precompile(TARGET HEADERS...): headers of other projects that nearly every file includes, parsed once for TARGET and
+# for those that take them from it (tw_precompiled_by). Every file includes what it uses all the same: without this it builds, too.
+set(TW_STANDARD_HEADERS <algorithm> <array> <bit> <charconv> <chrono> <cmath> <cstdint> <cstring> <filesystem> <fstream>
+  <functional> <limits> <map> <memory> <numeric> <optional> <random> <set> <span> <sstream> <string> <string_view> <tuple>
+  <unordered_map> <utility> <variant> <vector>)
+function(tw_precompile target)
+  if(TW_PRECOMPILE)
+    target_precompile_headers(${target} PRIVATE "$<$<COMPILE_LANGUAGE:CXX>:${TW_STANDARD_HEADERS};${ARGN}>")
+  endif()
+endfunction()
+
+# tw_precompiled_by(OWNER TARGETS...): TARGETS are compiled as OWNER is and take its headers.
+function(tw_precompiled_by owner)
+  foreach(target IN LISTS ARGN)
+    if(TW_PRECOMPILE AND TARGET ${target} AND NOT target STREQUAL owner)
+      target_precompile_headers(${target} REUSE_FROM ${owner})
+    endif()
+  endforeach()
+endfunction()
+
 # tw_library(NAME FOLDERS DEPS...): static library tw_NAME from every .cpp directly in FOLDERS, a list.
 function(tw_library name folders)
   list(TRANSFORM folders APPEND "/*.cpp" OUTPUT_VARIABLE patterns)
@@ -44,4 +65,9 @@ function(tw_library name folders)
       target_link_libraries(tw_${name} PUBLIC ${dep})
     endif()
   endforeach()
+  if(name STREQUAL support)
+    tw_precompile(tw_support <fmt/format.h> <fmt/ranges.h>)
+  elseif(NOT name STREQUAL codegen_llvm)  # which is compiled without type information
+    tw_precompiled_by(tw_support tw_${name})
+  endif()
 endfunction()

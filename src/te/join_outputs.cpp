@@ -15,10 +15,8 @@ class Joiner {
   explicit Joiner(const Program& program) : old_(program) {}
 
   Program run() {
-    const auto leaves_sums = [&](const Compute& c) { return sums_columns(c) && old_.is_output(c.name()); };
-    if (std::ranges::any_of(old_.computes, leaves_sums)) return old_;
     find_members();
-    if (members_.size() < 2) return old_;
+    if (members_.size() < 2 || sums_leave_beside_members()) return old_;
     out_.name = old_.name;
     out_.inputs = old_.inputs;
     out_.outputs = old_.outputs;
@@ -43,6 +41,13 @@ class Joiner {
   bool is_member(size_t c) const { return std::ranges::find(members_, c) != members_.end(); }
 
   bool leaves_alone(const Compute& c) const { return c.outputs.size() == 1 && old_.is_output(c.name()); }
+
+  bool sums_leave_beside_members() const {
+    for (size_t c = 0; c < old_.computes.size(); ++c) {
+      if (!is_member(c) && sums_columns(compute(c)) && old_.is_output(compute(c).name())) return true;
+    }
+    return false;
+  }
 
   // Outputs of the largest shape, up to the last one that is element-wise: the owner.
   void find_members() {

@@ -118,7 +118,7 @@ ValueId emit_filters(Editor& editor, const Node& node, int64_t kernel, const Int
     return editor.emit(node.name + ".filters", op, std::move(inputs), std::move(attrs));
   };
   ValueId w = emit("reshape", {node.inputs[1]}, {{"shape", Shape{group, weights[0] / group, weights[1], kernel}}});
-  if (places == Ints{0})  // a matrix: products read it either way round
+  if (kernel == 1 && places == Ints{0})  // a matrix: products read it either way round
     return emit("reshape", {emit("transpose", {w}, {{"perm", Ints{0, 2, 1, 3}}})}, {{"shape", shape}});
   w = emit("transpose", {w}, {{"perm", Ints{0, 2, 3, 1}}});
   graph::RefTensor from = graph::RefTensor::zeros({DataType::i64(), {std::ssize(places)}});

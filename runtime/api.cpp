@@ -206,6 +206,35 @@ TwStatus* output_info(const TwModel* model, int32_t entry, int32_t output, TwTen
   return guard([&] { describe(entry_of(model, entry).outputs, output, info); });
 }
 
+TwStatus* input_extent(const TwModel* model, int32_t entry, int32_t input, int32_t dim, TwExtentInfo* info) {
+  return guard([&] {
+    const tw::format::Entry& row = entry_of(model, entry);
+    require(input >= 0 && static_cast<size_t>(input) < row.inputs.size(), "there is no such input");
+    const std::vector<int64_t>& shape = row.inputs[static_cast<size_t>(input)].shape;
+    require(dim >= 0 && static_cast<size_t>(dim) < shape.size(), "there is no such dimension");
+    const int64_t size = shape[static_cast<size_t>(dim)];
+    TwExtentInfo found{0, "", size, size, 1};
+    for (const tw::format::Extent& extent : row.extents) {
+      for (const tw::format::ExtentDim& of : extent.inputs) {
+        if (of.tensor == input && of.dim == dim) found = {0, extent.name.c_str(), extent.least, extent.bound, of.times};
+      }
+    }
+    write_info(info, found);
+  });
+}
+
+TwStatus* output_shape(const TwModel* model, int32_t entry, const DLTensor* inputs, int32_t output, int64_t* shape) {
+  return guard([&] {
+    const tw::format::Entry& row = entry_of(model, entry);
+    require(output >= 0 && static_cast<size_t>(output) < row.outputs.size(), "there is no such output");
+    const tw::runtime::EntryShapes shapes = tw::runtime::read_shapes(row, inputs);
+    const size_t rank = row.outputs[static_cast<size_t>(output)].shape.size();
+    require(shape != nullptr || rank == 0, "shape is null");
+    for (size_t d = 0; d < rank; ++d)
+      shape[d] = shapes.extent(tw::runtime::TensorRole::kOutput, static_cast<size_t>(output), d);
+  });
+}
+
 TwStatus* find_entry(const TwModel* model, const DLTensor* inputs, int32_t count, int32_t* entry) {
   return guard([&] {
     require(entry != nullptr, "entry is null");
@@ -440,6 +469,8 @@ constexpr TwApi kApi = {
     .find_function = find_function,
     .find_entry_of = find_entry_of,
     .run_function = run_function,
+    .input_extent = input_extent,
+    .output_shape = output_shape,
 };
 
 }  // namespace

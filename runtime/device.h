@@ -6,6 +6,7 @@
 #include <memory>
 #include <span>
 
+#include "runtime/extents.h"
 #include "runtime/format/container.h"
 #include "runtime/options.h"
 
@@ -17,6 +18,8 @@ class DeviceContext {
   /// Runs an entry. `inputs` and `outputs` were checked against it (tensors.h). Throws Error(kInputValue) when a kernel
   /// refused a value.
   virtual void run(int entry, const DLTensor* inputs, const DLTensor* outputs) = 0;
+  /// How large the extents of the entry that runs next are, where entries have some.
+  virtual void set_extents(const Extents& /*extents*/) {}
   /// The same as work of a stream of the device, where it has streams: may return before the run has ended.
   virtual void run_async(int entry, const DLTensor* inputs, const DLTensor* outputs, void* /*stream*/) {
     run(entry, inputs, outputs);

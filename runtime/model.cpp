@@ -117,32 +117,31 @@ Context::Context(std::shared_ptr<const Model> model, const Options& options, std
   if (!state_->is_of(model_->artefact()))
     format::fail(ErrorCode::kInvalidArgument, "the state is one of another model");
   device_ = model_->device().create_context(options, state_->on_device());
+  staging_ = Staging(model_->manifest(), options);
 }
 
 void Context::run(int function, const DLTensor* inputs, int input_count, const DLTensor* outputs, int output_count) {
   const Use use(in_use_);
   const int entry = model_->find_entry(function, inputs, input_count);
   check_output_count(model_->entries_of(model_->function(function)), output_count);
-  begin(entry, inputs, outputs);
-  with_state(entry, [&] { device_->run(entry, inputs, outputs); });
+  run_checked(entry, {inputs, outputs}, [&](const Tensors& t) { device_->run(entry, t.inputs, t.outputs); });
 }
 
 void Context::run_entry(int entry, const DLTensor* inputs, const DLTensor* outputs) {
   const Use use(in_use_);
-  begin(entry, inputs, outputs);
-  with_state(entry, [&] { device_->run(entry, inputs, outputs); });
+  run_checked(entry, {inputs, outputs}, [&](const Tensors& t) { device_->run(entry, t.inputs, t.outputs); });
 }
 
 void Context::run_async(int entry, const DLTensor* inputs, const DLTensor* outputs, void* stream) {
   const Use use(in_use_);
-  begin(entry, inputs, outputs);
-  with_state(entry, [&] { device_->run_async(entry, inputs, outputs, stream); });
+  run_checked(entry, {inputs, outputs},
+              [&](const Tensors& t) { device_->run_async(entry, t.inputs, t.outputs, stream); });
 }
 
 void Context::measure_entry(int entry, const DLTensor* inputs, const DLTensor* outputs, std::span<uint64_t> times_ns) {
   const Use use(in_use_);
-  begin(entry, inputs, outputs);
-  with_state(entry, [&] { device_->measure(entry, inputs, outputs, times_ns); });
+  run_checked(entry, {inputs, outputs},
+              [&](const Tensors& t) { device_->measure(entry, t.inputs, t.outputs, times_ns); });
 }
 
 /// Runs `body` while nobody else changes the state, or reads it where `entry` changes it.
@@ -157,9 +156,17 @@ void Context::with_state(int entry, const Body& body) {
   body();
 }
 
-void Context::begin(int entry, const DLTensor* inputs, const DLTensor* outputs) {
-  check_tensors(model_->entry(entry), model_->device(), inputs, outputs);
+/// Gives `body` the tensors once they are checked, or others in their place where they are smaller than the entry's.
+template <typename Body>
+void Context::run_checked(int entry, const Tensors& given, const Body& body) {
+  const EntryShapes shapes = check_tensors(model_->entry(entry), model_->device(), given.inputs, given.outputs);
   last_entry_ = entry;
+  if (shapes.entry().extents.empty()) return with_state(entry, [&] { body(given); });
+  device_->set_extents(shapes.extents());
+  if (shapes.is_at_bounds()) return with_state(entry, [&] { body(given); });
+  staging_.stage(shapes, given.inputs, given.outputs);
+  with_state(entry, [&] { body(Tensors{staging_.inputs(), staging_.outputs()}); });
+  staging_.finish(shapes, given.outputs);
 }
 
 const format::Entry* Context::last_entry() const {

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "runtime/device.h"
+#include "runtime/staging.h"
 #include "runtime/state.h"
 #include "runtime/tensors.h"
 
@@ -74,13 +75,20 @@ class Context {
   const std::shared_ptr<State>& state() const { return state_; }
 
  private:
+  /// The tensors of an entry's own size.
+  struct Tensors {
+    const DLTensor* inputs;
+    const DLTensor* outputs;
+  };
   template <typename Body>
   void with_state(int entry, const Body& body);
-  void begin(int entry, const DLTensor* inputs, const DLTensor* outputs);
+  template <typename Body>
+  void run_checked(int entry, const Tensors& given, const Body& body);
 
   std::shared_ptr<const Model> model_;
   std::shared_ptr<State> state_;
   std::unique_ptr<DeviceContext> device_;
+  Staging staging_;
   int last_entry_ = -1;
   std::atomic<bool> in_use_{false};
 };

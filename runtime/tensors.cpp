@@ -66,10 +66,6 @@ void check_type_and_rank(const Which& which, const DLTensor& tensor) {
   if (rank > 0 && tensor.shape == nullptr) refuse(which, "has no shape array");
 }
 
-bool has_shape(const DLTensor& tensor, const TensorSpec& spec) {
-  return std::equal(spec.shape.begin(), spec.shape.end(), tensor.shape);
-}
-
 bool is_compact(const DLTensor& tensor) {
   if (tensor.strides == nullptr) return true;
   int64_t expected = 1;
@@ -83,12 +79,8 @@ bool is_compact(const DLTensor& tensor) {
 
 uintptr_t address(const DLTensor& tensor) { return reinterpret_cast<uintptr_t>(address_of(tensor)); }
 
-void check_tensor(const Which& which, const DeviceModel& device, const DLTensor& tensor) {
-  check_type_and_rank(which, tensor);
-  if (!has_shape(tensor, *which.spec)) {
-    refuse_shape(which, tensor, "has shape ", shape_text(tensor), ", wanted is ",
-                 format::shape_text(which.spec->shape));
-  }
+/// What is left to check of a tensor of the right shape.
+void check_memory(const Which& which, const DeviceModel& device, const DLTensor& tensor) {
   if (!is_compact(tensor)) refuse(which, "is strided: pass a contiguous (row-major) copy");
   if (!device.accepts(tensor.device)) {
     refuse(which, "is on DLPack device type ", static_cast<int>(tensor.device.device_type), " number ",
@@ -100,27 +92,39 @@ void check_tensor(const Which& which, const DeviceModel& device, const DLTensor&
   if (address(tensor) % alignment != 0) refuse(which, "is not aligned to its ", alignment, "-byte elements");
 }
 
-bool overlap(const DLTensor& a, const TensorSpec& a_spec, const DLTensor& b, const TensorSpec& b_spec) {
-  const auto a_bytes = static_cast<uintptr_t>(format::tensor_bytes(a_spec));
-  const auto b_bytes = static_cast<uintptr_t>(format::tensor_bytes(b_spec));
-  if (a_bytes == 0 || b_bytes == 0) return false;
-  return address(a) < address(b) + b_bytes && address(b) < address(a) + a_bytes;
+struct Region {
+  uintptr_t begin, end;
+};
+
+bool overlap(Region a, Region b) { return a.begin < a.end && b.begin < b.end && a.begin < b.end && b.begin < a.end; }
+
+Region region_of(const EntryShapes& shapes, TensorRole role, size_t index, const DLTensor* tensors) {
+  const uintptr_t begin = address(tensors[index]);
+  return {begin, begin + static_cast<uintptr_t>(shapes.bytes(role, index))};
 }
 
-void check_overlaps(const format::Entry& entry, const DLTensor* inputs, const DLTensor* outputs) {
+void check_overlaps(const EntryShapes& shapes, const DLTensor* inputs, const DLTensor* outputs) {
+  const format::Entry& entry = shapes.entry();
   for (size_t i = 0; i < entry.outputs.size(); ++i) {
     const Which output{"output", &entry.outputs[i]};
+    const Region own = region_of(shapes, TensorRole::kOutput, i, outputs);
     for (size_t j = 0; j < entry.inputs.size(); ++j) {
-      if (overlap(outputs[i], entry.outputs[i], inputs[j], entry.inputs[j])) {
+      if (overlap(own, region_of(shapes, TensorRole::kInput, j, inputs)))
         refuse(output, "overlaps input '", entry.inputs[j].name, "'");
-      }
     }
     for (size_t j = 0; j < i; ++j) {
-      if (overlap(outputs[i], entry.outputs[i], outputs[j], entry.outputs[j])) {
+      if (overlap(own, region_of(shapes, TensorRole::kOutput, j, outputs)))
         refuse(output, "overlaps output '", entry.outputs[j].name, "'");
-      }
     }
   }
+}
+
+void check_shape(const EntryShapes& shapes, TensorRole role, size_t index, const DLTensor& tensor) {
+  if (shapes.has_shape(role, index, tensor)) return;
+  const bool is_input = role == TensorRole::kInput;
+  const Which which{is_input ? "input" : "output", &(is_input ? shapes.entry().inputs : shapes.entry().outputs)[index]};
+  refuse_shape(which, tensor, "has shape ", shape_text(tensor), ", wanted is ",
+               format::shape_text(shapes.shape(role, index)));
 }
 
 std::string names_of(const std::vector<TensorSpec>& specs) {
@@ -131,9 +135,7 @@ std::string names_of(const std::vector<TensorSpec>& specs) {
 
 std::string shapes_of(const format::Entry& entry) {
   std::string text;
-  for (const TensorSpec& spec : entry.inputs) {
-    text += (text.empty() ? "" : " ") + spec.name + format::shape_text(spec.shape);
-  }
+  for (size_t i = 0; i < entry.inputs.size(); ++i) text += (i == 0 ? "" : " ") + shapes_text(entry, i);
   return text;
 }
 
@@ -193,9 +195,7 @@ int find_entry(Entries entries, const DLTensor* inputs, int input_count) {
   require_tensors("inputs", specs, inputs);
   for (size_t i = 0; i < specs.size(); ++i) check_type_and_rank({"input", &specs[i]}, inputs[i]);
   for (size_t e = 0; e < entries.size(); ++e) {
-    bool matches = true;
-    for (size_t i = 0; i < specs.size(); ++i) matches &= has_shape(inputs[i], entries[e].inputs[i]);
-    if (matches) return static_cast<int>(e);
+    if (EntryShapes(entries[e]).read(inputs)) return static_cast<int>(e);
   }
   fail_no_such_shape(entries, inputs);
 }
@@ -203,18 +203,37 @@ int find_entry(Entries entries, const DLTensor* inputs, int input_count) {
 void* address_of(const DLTensor& tensor) { return static_cast<uint8_t*>(tensor.data) + tensor.byte_offset; }
 
 void check_state(const TensorSpec& spec, const DeviceModel& device, const DLTensor& tensor) {
-  check_tensor({"state", &spec}, device, tensor);
+  const Which state{"state", &spec};
+  check_type_and_rank(state, tensor);
+  if (!std::equal(spec.shape.begin(), spec.shape.end(), tensor.shape))
+    refuse_shape(state, tensor, "has shape ", shape_text(tensor), ", wanted is ", format::shape_text(spec.shape));
+  check_memory(state, device, tensor);
 }
 
 void check_output_count(Entries entries, int count) { check_count("outputs", entries.front().outputs, count); }
 
-void check_tensors(const format::Entry& entry, const DeviceModel& device, const DLTensor* inputs,
-                   const DLTensor* outputs) {
+EntryShapes read_shapes(const format::Entry& entry, const DLTensor* inputs) {
   require_tensors("inputs", entry.inputs, inputs);
+  for (size_t i = 0; i < entry.inputs.size(); ++i) check_type_and_rank({"input", &entry.inputs[i]}, inputs[i]);
+  EntryShapes shapes(entry);
+  if (shapes.read(inputs)) return shapes;
+  for (size_t i = 0; i < entry.inputs.size(); ++i) check_shape(shapes, TensorRole::kInput, i, inputs[i]);
+  fail_no_such_shape({&entry, 1}, inputs);
+}
+
+EntryShapes check_tensors(const format::Entry& entry, const DeviceModel& device, const DLTensor* inputs,
+                          const DLTensor* outputs) {
+  const EntryShapes shapes = read_shapes(entry, inputs);
   require_tensors("outputs", entry.outputs, outputs);
-  for (size_t i = 0; i < entry.inputs.size(); ++i) check_tensor({"input", &entry.inputs[i]}, device, inputs[i]);
-  for (size_t i = 0; i < entry.outputs.size(); ++i) check_tensor({"output", &entry.outputs[i]}, device, outputs[i]);
-  check_overlaps(entry, inputs, outputs);
+  for (size_t i = 0; i < entry.inputs.size(); ++i) check_memory({"input", &entry.inputs[i]}, device, inputs[i]);
+  for (size_t o = 0; o < entry.outputs.size(); ++o) {
+    const Which output{"output", &entry.outputs[o]};
+    check_type_and_rank(output, outputs[o]);
+    check_shape(shapes, TensorRole::kOutput, o, outputs[o]);
+    check_memory(output, device, outputs[o]);
+  }
+  check_overlaps(shapes, inputs, outputs);
+  return shapes;
 }
 
 }  // namespace tw::runtime

@@ -5,6 +5,7 @@
 #include <span>
 
 #include "runtime/device.h"
+#include "runtime/extents.h"
 #include "runtime/format/manifest.h"
 
 namespace tw::runtime {
@@ -15,7 +16,7 @@ DLDataType to_dlpack(format::DataType type);
 /// Entries of one function, at least one.
 using Entries = std::span<const format::Entry>;
 
-/// Number of the one of `entries` whose input shapes are those of `inputs`. Throws Error(kInvalidArgument) for a wrong
+/// Number of the first of `entries` that takes the shapes of `inputs`. Throws Error(kInvalidArgument) for a wrong
 /// number, dtype or rank, Error(kNoSuchShape) naming the compiled shapes when no entry matches.
 int find_entry(Entries entries, const DLTensor* inputs, int input_count);
 
@@ -30,7 +31,11 @@ void* address_of(const DLTensor& tensor);
 
 /// Checks everything about the tensors that the kernels rely on: dtype, rank, shape, compact row-major strides, data,
 /// device, alignment to the element, and that no output overlaps another tensor. Throws Error(kInvalidArgument).
-void check_tensors(const format::Entry& entry, const DeviceModel& device, const DLTensor* inputs,
-                   const DLTensor* outputs);
+/// Returns the entry's shapes at the extents that the inputs say.
+EntryShapes check_tensors(const format::Entry& entry, const DeviceModel& device, const DLTensor* inputs,
+                          const DLTensor* outputs);
+
+/// What the inputs say of an entry's shapes. Throws Error(kInvalidArgument) for inputs that are none of the entry's.
+EntryShapes read_shapes(const format::Entry& entry, const DLTensor* inputs);
 
 }  // namespace tw::runtime

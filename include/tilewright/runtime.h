@@ -26,7 +26,7 @@ extern "C" {
 #endif
 
 /* The table version that this header describes. */
-#define TW_API_VERSION 8u
+#define TW_API_VERSION 9u
 
 typedef enum TwStatusCode {
   TW_OK = 0,
@@ -78,7 +78,7 @@ typedef struct TwOptions {
   const char* trusted_keys;
 } TwOptions;
 
-/* An input or output of one entry. */
+/* An input or output of one entry; of one that takes several shapes (dim_range) the largest. */
 typedef struct TwTensorInfo {
   size_t struct_size;
   const char* name;
@@ -86,6 +86,16 @@ typedef struct TwTensorInfo {
   int32_t ndim;
   const int64_t* shape; /* ndim extents, in elements */
 } TwTensorInfo;
+
+/* How large a dimension of an input of one entry may be. */
+typedef struct TwExtentInfo {
+  size_t struct_size;
+  const char* name; /* dimensions of one name are, in a run, of one size times their own `times`; "" where the size is
+                     * always the same */
+  int64_t least;    /* from least * times to most * times, both at least 1 where there is a name */
+  int64_t most;
+  int64_t times;
+} TwExtentInfo;
 
 /* What a model does: functions have inputs and outputs of their own, and share the model's states and weights. */
 typedef struct TwFunctionInfo {
@@ -232,6 +242,14 @@ typedef struct TwApi {
                              int32_t* entry);
   TwStatus* (*run_function)(TwContext* context, int32_t function, const DLTensor* inputs, int32_t input_count,
                             const DLTensor* outputs, int32_t output_count);
+
+  /* Since version 9: entries that take more than one shape (tilewright compile --dim seq=1..128). What input_info and
+   * output_info say are their largest shapes. input_extent: how large a dimension of an input may be. output_shape:
+   * what an output has for these inputs of an entry, of which only dtypes and shapes are read; `shape` receives as many
+   * extents as the output has dimensions. */
+  TwStatus* (*input_extent)(const TwModel* model, int32_t entry, int32_t input, int32_t dim, TwExtentInfo* info);
+  TwStatus* (*output_shape)(const TwModel* model, int32_t entry, const DLTensor* inputs, int32_t output,
+                            int64_t* shape);
 } TwApi;
 
 /* The table of at least this version, or NULL when the library is older. */

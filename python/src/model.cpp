@@ -269,13 +269,16 @@ int Model::entry_of(const std::vector<DLTensor>& inputs) const {
   return entry;
 }
 
-std::vector<Result> Model::results(int entry) const {
+std::vector<Result> Model::results(int entry, const std::vector<DLTensor>& inputs) const {
   std::vector<Result> results;
   results.reserve(output_names_.size());
   for (size_t i = 0; i < output_names_.size(); ++i) {
+    const auto output = static_cast<int32_t>(i);
     TwTensorInfo info = empty_info();
-    check(api().output_info(model_.get(), entry, static_cast<int32_t>(i), &info));
-    results.emplace_back(info.dtype, info.shape, info.ndim);
+    check(api().output_info(model_.get(), entry, output, &info));
+    std::vector<int64_t> shape(static_cast<size_t>(info.ndim));
+    check(api().output_shape(model_.get(), entry, inputs.data(), output, shape.data()));
+    results.emplace_back(info.dtype, shape.data(), info.ndim);
   }
   return results;
 }
@@ -291,7 +294,7 @@ nb::list Model::run_with(const nb::list& inputs, Kind kind, Execute execute) con
   const std::vector<Array> given = arrays(inputs, input_names_, Access::kRead);
   const std::vector<DLTensor> in = tensors_of(given);
   const int entry = entry_of(in);
-  std::vector<Result> made = results(entry);
+  std::vector<Result> made = results(entry, in);
   const std::vector<DLTensor> out = tensors_of_results(made);
   {
     const nb::gil_scoped_release unlocked;
@@ -347,8 +350,10 @@ void Model::run_async(const nb::list& inputs, const nb::list& outputs, uintptr_t
   });
 }
 
-nb::list Model::empty_outputs(int entry, Kind kind) const {
-  std::vector<Result> made = results(info_.first_entry + entry);
+nb::list Model::empty_outputs(const nb::list& inputs, Access access, Kind kind) const {
+  const std::vector<Array> given = arrays(inputs, input_names_, access);
+  const std::vector<DLTensor> in = tensors_of(given);
+  std::vector<Result> made = results(entry_of(in), in);
   return released(made, kind);
 }
 

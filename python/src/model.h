@@ -114,8 +114,8 @@ class Model {
   void run_into(const nanobind::list& inputs, const nanobind::list& outputs);
   /// The same as work of a stream of the GPU, given as a number: may return before the run has ended.
   void run_async(const nanobind::list& inputs, const nanobind::list& outputs, uintptr_t stream);
-  /// Uninitialised memory for the outputs of an entry, on the host.
-  nanobind::list empty_outputs(int entry, Kind kind) const;
+  /// Uninitialised memory for the outputs of a run on these inputs, on the host.
+  nanobind::list empty_outputs(const nanobind::list& inputs, Access access, Kind kind) const;
   std::unique_ptr<Binding> bind(const nanobind::list& inputs, const nanobind::list& outputs);
   /// The state that all runs of this model share; nothing where it keeps none.
   std::shared_ptr<State> state() const { return state_; }
@@ -136,7 +136,7 @@ class Model {
   void give_context(ContextHandle context);
   std::vector<Array> arrays(const nanobind::list& given, const std::vector<std::string>& names, Access access) const;
   int entry_of(const std::vector<DLTensor>& inputs) const;
-  std::vector<Result> results(int entry) const;
+  std::vector<Result> results(int entry, const std::vector<DLTensor>& inputs) const;
   std::vector<Tensor> describe(int count, int entry, decltype(TwApi::input_info) query) const;
 
   SharedModel model_;

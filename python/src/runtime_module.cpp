@@ -89,10 +89,10 @@ void bind_model(nb::module_& module) {
           "inputs"_a, "outputs"_a, "stream"_a)
       .def(
           "empty_outputs",
-          [](const Model& model, int entry, int kind) {
-            return List(model.empty_outputs(entry, static_cast<Kind>(kind)));
+          [](const Model& model, const List& inputs, int access, int kind) {
+            return List(model.empty_outputs(inputs, static_cast<Access>(access), static_cast<Kind>(kind)));
           },
-          "entry"_a, "kind"_a)
+          "inputs"_a, "access"_a, "kind"_a)
       .def(
           "bind", [](Model& model, const List& inputs, const List& outputs) { return model.bind(inputs, outputs); },
           "inputs"_a, "outputs"_a);

@@ -45,6 +45,20 @@ def test_shapes_and_dims() -> None:
         tw.compile(models.dense(batch="n"))
 
 
+@pytest.mark.parametrize("sizes", [range(1, 13), "1..12"])
+def test_every_size_of_a_range(sizes: Any) -> None:
+    model = tw.compile(models.dense(batch="n"), dims={"n": sizes}, measure=False)
+    assert [entry.name for entry in model.entries] == ["x:9..12x64", "x:1..8x64"]
+    for n in (1, 7, 8, 9, 12):
+        x = random(n, 64)
+        np.testing.assert_allclose(model(x), models.dense_expected(x), rtol=1e-5, atol=1e-5)
+        binding = model.bind(x)
+        binding.run()
+        np.testing.assert_array_equal(binding.outputs["y"], model(x))
+    with pytest.raises(tw.ShapeError, match="9..12"):
+        model(random(13, 64))
+
+
 def test_a_shape_that_contradicts_the_model() -> None:
     with pytest.raises(tw.ModelError) as caught:
         tw.compile(models.dense(batch="n"), shapes={"x": (5, 32)})

@@ -58,6 +58,10 @@ def _shape_text(shapes: Any) -> str:
 
 
 def _dim_text(values: Any) -> str:
+    if isinstance(values, str):
+        return values
+    if isinstance(values, range) and values.step == 1 and len(values) > 1:
+        return f"{values.start}..{values.stop - 1}"
     return ",".join(str(int(value)) for value in (values if isinstance(values, Sequence) else [values]))
 
 
@@ -137,7 +141,8 @@ def _source(model: Any, example_inputs: Sequence[Any] | None, dynamic_shapes: An
 
 def compile_artefact(
     model: Any, example_inputs: Sequence[Any] | None = None, *, target: str | None = None,
-    shapes: Mapping[str, Shape | Sequence[Shape]] | None = None, dims: Mapping[str, int | Sequence[int]] | None = None,
+    shapes: Mapping[str, Shape | Sequence[Shape]] | None = None,
+    dims: Mapping[str, int | Sequence[int] | str] | None = None,
     dtype: str | None = None, precision: str | None = None, budget: float | str | None = None,
     progress: bool | _progress.Progress | None = None, constants: Mapping[str, Any] | None = None,
     state: Mapping[str, str | tuple[str, Any]] | None = None, plan: str | None = None, dynamic_shapes: Any = None,
@@ -154,7 +159,8 @@ def compile_artefact(
 
 def compile(
     model: Any, example_inputs: Sequence[Any] | None = None, *, target: str | None = None,
-    shapes: Mapping[str, Shape | Sequence[Shape]] | None = None, dims: Mapping[str, int | Sequence[int]] | None = None,
+    shapes: Mapping[str, Shape | Sequence[Shape]] | None = None,
+    dims: Mapping[str, int | Sequence[int] | str] | None = None,
     dtype: str | None = None, precision: str | None = None, budget: float | str | None = None,
     progress: bool | _progress.Progress | None = None, device: str | int | None = None, threads: int = 0,
     **options: Any,
@@ -164,7 +170,8 @@ def compile(
     model: a path to an ONNX file, its bytes, an onnx.ModelProto, or a torch.nn.Module with example_inputs (it is
         exported by torch.onnx; dynamic_shapes goes to torch.export).
     target: "cpu" (this machine; the default), "cpu:x86-64-v3", "cuda:sm_90a", ...: tilewright.target_names().
-    shapes: of inputs by name; a list of shapes makes an entry for each. dims: the same for symbolic dimensions.
+    shapes: of inputs by name; a list of shapes makes an entry for each. dims: the same for symbolic dimensions, or a
+        range of which the model takes every size: {"seq": range(1, 129)} or {"seq": "1..128"}.
     dtype: "f32", "f16" or "bf16", which f32 values are stored and multiplied as.
     precision: "strict", "default" or "fast".
     budget: longest time for measuring, in seconds. progress: a function of (phase, done, total, detail), True for a

@@ -32,7 +32,7 @@ class TensorInfo:
 
 @dataclass(frozen=True)
 class Entry:
-    """One combination of input shapes that the model was compiled for."""
+    """One combination of input shapes that the model was compiled for; of one that serves a range the largest."""
 
     name: str
     inputs: Mapping[str, TensorInfo]
@@ -340,15 +340,14 @@ class Model:
 
     def _allocated(self, given: list[Any], access: int) -> dict[str, Any]:
         """Arrays for the outputs, of the kind and on the device of the inputs."""
-        index = self._native.find_entry(given, access)
         on_device = next((array for array in given if not _arrays.is_on_host(array)), None)
         if on_device is not None:
-            outputs = self.entries[index].outputs
+            outputs = self.entries[self._native.find_entry(given, access)].outputs
             return {name: _arrays.empty(on_device, info.shape, info.dtype) for name, info in outputs.items()}
         kind = _arrays.kind_of(given[0]) if given else _arrays.default_kind()
         if kind == _arrays.JAX:  # what a binding writes again and again is no array of jax
             kind = _arrays.default_kind()
-        return dict(zip(self._output_names, self._viewed(self._native.empty_outputs(index, kind), kind)))
+        return dict(zip(self._output_names, self._viewed(self._native.empty_outputs(given, access, kind), kind)))
 
 
 def _ordinal(device: str | int | None) -> int:

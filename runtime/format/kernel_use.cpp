@@ -168,6 +168,7 @@ class UseCheck {
       if (argument.is_written && (!may_be_written(buffer.place) || !buffer.initial.empty())) return false;
       for (const Buffer* place : places_of(entry, buffer)) {
         if (is_tensor(place->place) && dtype_of(entry, *place) != argument.dtype) return false;
+        if (place->place == Place::kExtent && argument.dtype != DataType::kI64) return false;
       }
     }
     return true;

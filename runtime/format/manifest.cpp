@@ -28,7 +28,7 @@ template <>
 constexpr auto kNames<TargetKind> = std::array<std::string_view, 2>{"cpu", "cuda"};
 template <>
 constexpr auto kNames<Place> =
-    std::array<std::string_view, 7>{"arena", "weights", "input", "output", "error", "state", "next_state"};
+    std::array<std::string_view, 8>{"arena", "weights", "input", "output", "error", "state", "next_state", "extent"};
 
 template <typename Object>
 constexpr auto kFields = nullptr;
@@ -88,6 +88,13 @@ constexpr auto kFields<CudaStep> =
                Field{"overlaps", &CudaStep::overlaps}, Field{"name", &CudaStep::name});
 constexpr auto kCallFields = std::tuple(Field{"call", &CudaStep::call}, Field{"operands", &CudaStep::operands},
                                         Field{"after", &CudaStep::after}, Field{"name", &CudaStep::name});
+template <>
+constexpr auto kFields<ExtentDim> = std::tuple(Field{"tensor", &ExtentDim::tensor}, Field{"dim", &ExtentDim::dim},
+                                               Field{"times", &ExtentDim::times});
+template <>
+constexpr auto kFields<Extent> = std::tuple(Field{"name", &Extent::name}, Field{"least", &Extent::least},
+                                            Field{"bound", &Extent::bound}, Field{"inputs", &Extent::inputs},
+                                            Field{"outputs", &Extent::outputs});
 // The key of the steps is missing: which they are is said by the kind of the target.
 template <>
 constexpr auto kFields<Entry> = std::tuple(Field{"name", &Entry::name}, Field{"function", &Entry::function},
@@ -96,7 +103,8 @@ constexpr auto kFields<Entry> = std::tuple(Field{"name", &Entry::name}, Field{"f
                                            Field{"scratch_bytes_per_thread", &Entry::scratch_bytes_per_thread},
                                            Field{"flop", &Entry::flop}, Field{"buffers", &Entry::buffers},
                                            Field{"repeats", &Entry::repeats});
-constexpr auto kCpuEntry = std::tuple_cat(kFields<Entry>, std::tuple(Field{"steps", &Entry::cpu_steps}));
+constexpr auto kCpuEntry =
+    std::tuple_cat(kFields<Entry>, std::tuple(Field{"steps", &Entry::cpu_steps}, Field{"extents", &Entry::extents}));
 constexpr auto kCudaEntry =
     std::tuple_cat(kFields<Entry>, std::tuple(Field{"steps", &Entry::cuda_steps}, Field{"zeros", &Entry::zeros}));
 // Without the version and the entries.

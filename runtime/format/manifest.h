@@ -13,7 +13,7 @@
 namespace tw::format {
 
 /// Version of the file format; a reader accepts exactly this one.
-inline constexpr uint32_t kFormatVersion = 13;
+inline constexpr uint32_t kFormatVersion = 14;
 /// Largest manifest, in bytes of JSON text.
 inline constexpr size_t kMaxManifestBytes = size_t{16} << 20;
 
@@ -47,8 +47,8 @@ struct TensorSpec {
 /// Where a buffer lies. kError is one int32, 0 before each run; a kernel that meets a wrong value (an index out of
 /// range) stores a nonzero number there and the run fails with it. kState is a state as the run finds it, kNextState
 /// the same memory as the run leaves it: steps that take the one come before all that take the other, and no step takes
-/// both.
-enum class Place : uint8_t { kArena, kWeights, kInput, kOutput, kError, kState, kNextState };
+/// both. kExtent is one int64, as large as an extent of the entry is in this run, which no step writes.
+enum class Place : uint8_t { kArena, kWeights, kInput, kOutput, kError, kState, kNextState, kExtent };
 
 /// Steps [first, first + count) of an entry, which run `turns` times, one turn after the other. Of two repeats one
 /// holds the other or they have no step in common; an outer one comes before those within it, else they are in the
@@ -74,7 +74,7 @@ struct Move {
 
 struct Buffer {
   Place place = Place::kArena;
-  int64_t index = 0;   ///< of the input, output or state (Manifest::states) for these places, else 0
+  int64_t index = 0;   ///< of the input, output, extent or state (Manifest::states) for these places, else 0
   int64_t offset = 0;  ///< from the start of the arena, of section "weights", of the tensor or of the state
   int64_t bytes = 0;
   std::string name;  ///< the value it holds, for people and for `verify`; may be empty
@@ -166,6 +166,26 @@ struct Zeros {
   friend bool operator==(const Zeros&, const Zeros&) = default;
 };
 
+/// Dim `dim` of an input or output has `times` elements for each of an extent.
+struct ExtentDim {
+  int64_t tensor = 0;  ///< of Entry::inputs or Entry::outputs
+  int64_t dim = 0;
+  int64_t times = 1;
+  friend bool operator==(const ExtentDim&, const ExtentDim&) = default;
+};
+
+/// An extent that the inputs of a run say: the shapes of an entry have its bound, and one as small as `least` will do.
+/// What the tensors lack then are rows of the runtime's own, which an entry lets reach no others.
+struct Extent {
+  static constexpr size_t kMost = 8;  ///< of an entry
+  std::string name;
+  int64_t least = 1;
+  int64_t bound = 1;              ///< more than `least`
+  std::vector<ExtentDim> inputs;  ///< at least one
+  std::vector<ExtentDim> outputs;
+  friend bool operator==(const Extent&, const Extent&) = default;
+};
+
 /// The program for one target, one function and one combination of input shapes. Exactly one of the step lists is used:
 /// the target's.
 struct Entry {
@@ -174,6 +194,7 @@ struct Entry {
   int64_t target = 0;    ///< of Manifest::targets
   std::vector<TensorSpec> inputs;
   std::vector<TensorSpec> outputs;
+  std::vector<Extent> extents;  ///< of CPU steps only
   int64_t arena_bytes = 0;
   int64_t scratch_bytes_per_thread = 0;
   int64_t flop = 0;  ///< of the sums of products: 2 for each multiply and add

@@ -9,6 +9,7 @@
 #include "runtime/format/error.h"
 #include "runtime/format/problem.h"
 #include "runtime/format/turns.h"
+#include "runtime/format/validate_extents.h"
 #include "runtime/format/validate_memory.h"
 #include "runtime/format/validate_repeats.h"
 
@@ -80,6 +81,11 @@ void check_buffer(const Manifest& manifest, const Entry& entry, const Buffer& bu
     case Place::kError:
       size = sizeof(int32_t);
       require(buffer.bytes == size, "entry '", entry.name, "' has an error word that is not 4 bytes");
+      break;
+    case Place::kExtent:
+      size = sizeof(int64_t);
+      require(is_index(buffer.index, entry.extents.size()) && buffer.bytes == size, "entry '", entry.name,
+              "' has a buffer that is none of its extents");
       break;
     case Place::kState:
     case Place::kNextState:
@@ -298,6 +304,7 @@ class StateUses {
 void check_entry(const Manifest& manifest, const Entry& entry, int64_t weights_size) {
   check_tensors(entry, entry.inputs);
   check_tensors(entry, entry.outputs);
+  check_extents(entry);
   require(entry.arena_bytes <= kMaxMemoryBytes, "entry '", entry.name, "' has too large an arena");
   require(entry.scratch_bytes_per_thread <= kMaxMemoryBytes, "entry '", entry.name, "' has too large a scratch area");
   const bool is_cpu = manifest.kind() == TargetKind::kCpu;
@@ -399,7 +406,7 @@ void check_entries_of_targets(const Manifest& manifest) {
     const Entry& first = manifest.entries[e % combinations];
     require(entry.target == static_cast<int64_t>(e / combinations), "entry '", entry.name, "' is not in its place");
     require(entry.name == first.name && entry.function == first.function && entry.inputs == first.inputs &&
-                entry.outputs == first.outputs,
+                entry.outputs == first.outputs && entry.extents == first.extents,
             "entry '", entry.name, "' differs between targets");
   }
 }

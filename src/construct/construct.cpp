@@ -4,6 +4,14 @@
 
 namespace tw::construct {
 
+bool fits_stored(const GroupTask& task, const Construction& construction) {
+  return std::ranges::all_of(task.stored, [&](const auto& input) {
+    const auto own = construction.constant_layouts.find(input.first);
+    const Layout layout = own == construction.constant_layouts.end() ? Layout() : own->second;
+    return std::ranges::find(input.second, layout) != input.second.end();
+  });
+}
+
 Candidates best_distinct(Candidates candidates) {
   constexpr size_t kMaxCandidates = 6;  // that differ little
   std::ranges::stable_sort(candidates, {}, &Construction::predicted_ns);

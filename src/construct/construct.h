@@ -31,6 +31,8 @@ struct GroupTask {
   std::set<std::string> kept;  // inputs that the artefact keeps: the construction may choose their storage
   Libraries libraries = {};    // that may compute it
   Precision precision = Precision::kDefault;
+  /// Of inputs in `kept`: how the artefact stores them already. Another storage of one of these is one more copy.
+  std::map<std::string, std::vector<Layout>> stored = {};
 };
 
 struct Construction {
@@ -45,6 +47,9 @@ struct Construction {
 inline bool is_same(const Construction& a, const Construction& b) {
   return a.schedule == b.schedule && a.constant_layouts == b.constant_layouts;
 }
+
+/// Whether the construction stores what the artefact has already in one of the ways in which it has it.
+bool fits_stored(const GroupTask& task, const Construction& construction);
 
 /// What a family offers for one group: at least one, best predicted first, all different.
 using Candidates = std::vector<Construction>;

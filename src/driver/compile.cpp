@@ -10,6 +10,8 @@
 #include "driver/code/format_type.h"
 #include "driver/compile_level.h"
 #include "driver/machine/parameters_file.h"
+#include "driver/other_extents.h"
+#include "driver/ranges.h"
 #include "driver/state_length.h"
 #include "driver/states.h"
 #include "frontend/onnx/metadata.h"
@@ -25,6 +27,7 @@ namespace tw::driver {
 namespace {
 
 constexpr std::string_view kProducer = "tilewright 0.1.0";
+constexpr std::string_view kOneShape = "--state: a state has one shape, whatever the shapes of the inputs are";
 
 class Compiler {
  public:
@@ -40,6 +43,7 @@ class Compiler {
 
   Compiled run(std::vector<FunctionGraph> given) {
     models_ = std::move(given);
+    check_extents();
     for (FunctionGraph& model : models_) {
       const bool is_first = model.function == models_.front().function;
       model.graph = is_first ? with_states_last(model.graph, options_.states, options_.dtype)
@@ -92,14 +96,28 @@ class Compiler {
     }
   }
 
+  void check_extents() const {
+    const auto has_extents = [](const FunctionGraph& model) { return !model.extents.empty(); };
+    if (targets_.front().info.kind != DeviceKind::kCpu && std::ranges::any_of(models_, has_extents))
+      throw UsageError("--dim: ranges are for CPUs; list the sizes for {}, such as 16,32,64",
+                       targets_.front().info.name);
+    for (const FunctionGraph& model : models_) {
+      for (const format::Extent& extent : model.extents) {
+        for (const format::ExtentDim& row : extent.inputs) {
+          const std::string& input = model.graph.value(model.graph.inputs[static_cast<size_t>(row.tensor)]).name;
+          if (std::ranges::count(options_.states, input, &StatePair::input) > 0) throw UsageError("{}", kOneShape);
+        }
+      }
+    }
+  }
+
   // All entries keep the same.
   void check_states() const {
     const graph::Graph& first = models_.front().graph;
     for (const FunctionGraph& model : models_) {
       for (const transform::StateNames& state : states_in(model.graph, options_.states)) {
         const auto type = [&](const graph::Graph& graph) { return graph.value(graph.find_value(state.before)).type; };
-        if (type(model.graph) != type(first))
-          throw UsageError("--state: a state has one shape, whatever the shapes of the inputs are");
+        if (type(model.graph) != type(first)) throw UsageError("{}", kOneShape);
       }
     }
   }
@@ -224,6 +242,7 @@ std::vector<frontend::ImportResult> import_each(const CompileOptions& options, c
   for (const frontend::ImportOptions& one : options.imports) {
     if (options.progress) options.progress("import", static_cast<int64_t>(models.size()), total);
     models.push_back(import(one));
+    share_elements(models.front().graph, models.back().graph);
     check_lengths(models.back(), one, options.states);
     models.back().graph = with_states_last(models.back().graph, options.states, options.dtype);
   }
@@ -243,8 +262,13 @@ std::vector<frontend::ImportResult> import_bytes(std::span<const std::byte> byte
 }
 
 Compiled compile_imported(const std::vector<frontend::ImportResult>& models, const CompileOptions& options) {
-  for (size_t m = 0; m < models.size(); ++m) check_lengths(models[m], options.imports[m], options.states);
-  Compiled out = compile_functions(mapped(models, [](const auto& m) { return FunctionGraph{"", m.graph}; }), options);
+  std::vector<FunctionGraph> graphs;
+  for (size_t m = 0; m < models.size(); ++m) {
+    const frontend::ImportOptions& import = options.imports[std::min(m, options.imports.size() - 1)];
+    check_lengths(models[m], import, options.states);
+    graphs.push_back(with_ranges(models[m], import, least_of(options, m)));
+  }
+  Compiled out = compile_functions(std::move(graphs), options);
   out.opset = models.front().opset;
   out.warnings.insert(out.warnings.begin(), models.front().warnings.begin(), models.front().warnings.end());
   out.external_files = models.front().external_files;

@@ -39,6 +39,7 @@ class EntryCompiler {
     if (replay == nullptr && options().layouts == LayoutUse::kMeasured) decide_layouts(source);
     build_groups();
     keep_state_layouts();
+    keep_constants();
     say_of_kernels(groups_.graph, out_.groups, out_.plan.reasons);
     out_.graph = std::move(groups_.graph);
     out_.aliases = std::move(groups_.aliases);
@@ -233,14 +234,53 @@ class EntryCompiler {
                              context_.planner);
   }
 
+  void find_precedents() {
+    std::map<std::string_view, std::string_view> families;
+    if (context_.nearest != nullptr) {
+      for (const plan::GroupPlan& group : context_.nearest->groups) families.emplace(group.name, group.family);
+    }
+    precedents_.assign(groups_.te.size(), {});
+    for (size_t i = 0; i < groups_.te.size(); ++i) {
+      if (!groups_.has_code(i)) continue;
+      if (context_.constants != nullptr)
+        precedents_[i].stored = context_.constants->inputs_of(groups_.te[i], groups_.graph);
+      const auto known = families.find(groups_.graph.nodes[i].name);
+      if (context_.planner.measures() && known != families.end()) precedents_[i].family = known->second;
+    }
+  }
+
+  // What tells the group apart from those that are planned in another way.
+  std::string key_of(size_t i) const {
+    std::string key = groups_.text(i);
+    for (const auto& [input, layouts] : precedents_[i].stored) {
+      for (const Layout& layout : layouts) key += fmt::format("stored {} {}\n", input, to_string(layout));
+    }
+    if (!precedents_[i].family.empty()) key += fmt::format("as {}\n", precedents_[i].family);
+    return key;
+  }
+
+  void keep_constants() {
+    if (context_.constants == nullptr) return;
+    for (const GroupCode& group : out_.groups) {
+      for (const auto& [name, param] : group.params) {
+        if (param.kind == Param::Kind::kConstant)
+          context_.constants->add(groups_.graph.value(param.value), param.layout);
+      }
+    }
+    context_.constants->share_elements(groups_.graph);
+    context_.constants->share_elements(out_.ungrouped);
+    context_.constants->end_entry();
+  }
+
   // Those that have no plan yet.
   void plan_groups(const std::vector<const plan::GroupPlan*>& known = {}) {
     const auto count = static_cast<int64_t>(groups_.te.size());
+    find_precedents();
     for (size_t i = 0; i < groups_.te.size(); ++i) {
       check_limits(options().watch.get(), "planning groups", static_cast<int64_t>(i), count);
       const bool is_known = !known.empty() && known[i] != nullptr;
       if (!groups_.has_code(i) || is_known) continue;
-      context_.planner.add(groups_.graph.nodes[i].name, groups_.te[groups_.first[i]], groups_.text(i));
+      context_.planner.add(groups_.graph.nodes[i].name, groups_.te[groups_.first[i]], key_of(i), precedents_[i]);
     }
     decide_added();
   }
@@ -268,7 +308,7 @@ class EntryCompiler {
       out_.plan.groups.push_back({node.name, std::string(plan::kViewFamily)});
       out_.program_of_group.push_back(-1);
     } else {
-      plan::GroupPlan plan = replay != nullptr ? *replay : context_.planner.plan_of(node.name, groups_.text(i));
+      plan::GroupPlan plan = replay != nullptr ? *replay : context_.planner.plan_of(node.name, key_of(i));
       plan.name = node.name;
       plan.content = content_of(groups_.text(i));
       const ProgramSet::Lowered& lowered = lower(i, plan, replay != nullptr ? PlanOrigin::kUser : PlanOrigin::kOurs);
@@ -300,7 +340,7 @@ class EntryCompiler {
   // Equal maths under equal plans, written to equal places, are lowered once, unless each group is to be dumped.
   const ProgramSet::Lowered& lower(size_t i, const plan::GroupPlan& plan, PlanOrigin origin) {
     const std::vector<InPlaceTe>& in_place = groups_.te[i].in_place;
-    std::string key = groups_.text(i);
+    std::string key = key_of(i);
     for (const InPlaceTe& state : in_place) key += "in place " + text_of(state);
     if (origin == PlanOrigin::kUser) key += "plan " + plan_text(plan);
     if (const ProgramSet::Lowered* known = context_.programs.find(key); known != nullptr && !dumper_.enabled())
@@ -333,6 +373,7 @@ class EntryCompiler {
   const plan::EntryPlan* replay_ = nullptr;
   ValueLayouts layouts_;  // that hold: of the plan that is replayed, and of states that other entries have, too
   EntryGroups groups_;
+  std::vector<Precedent> precedents_;  // of each group
   std::vector<Change> changes_;
   std::vector<LeftOut> left_out_;
   bool stopped_ = false;

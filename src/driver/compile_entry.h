@@ -10,6 +10,7 @@
 #include "driver/dump.h"
 #include "driver/options.h"
 #include "driver/states.h"
+#include "driver/stored_constants.h"
 #include "driver/tune/planner.h"
 
 namespace tw::driver {
@@ -49,6 +50,8 @@ struct EntryContext {
   std::vector<PassTime>& times;
   std::vector<std::string>& warnings;
   StateLayouts& states;
+  StoredConstants* constants;      // null: each entry stores them as it likes
+  const plan::EntryPlan* nearest;  // of the function's entry that was compiled before this one; null: it is the first
 };
 
 /// Transforms `source`, plans its groups (or replays `replay`, and plans those that it does not have, with a warning)

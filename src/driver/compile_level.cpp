@@ -2,24 +2,46 @@
 
 #include <algorithm>
 #include <chrono>
+#include <numeric>
+#include <set>
 
+#include "driver/artefact/extent_input.h"
 #include "driver/machine/parameters_file.h"
 #include "expr/word_product.h"
 #include "graph/repeat.h"
 #include "ops/list.h"
 #include "support/error.h"
+#include "support/join.h"
 #include "transform/passes.h"
 
 namespace tw::driver {
 namespace {
 
+// "8x3x224x224"; of dims that may be smaller the range: "1..8x3x224x224".
+std::string shape_of(const graph::Graph& graph, size_t input, const std::vector<format::Extent>& extents) {
+  std::string text;
+  const Shape& shape = graph.value(graph.inputs[input]).type.shape;
+  for (size_t d = 0; d < shape.size(); ++d) {
+    text += d == 0 ? "" : "x";
+    for (const format::Extent& extent : extents) {
+      for (const format::ExtentDim& row : extent.inputs) {
+        const bool is_it = row.tensor == static_cast<int64_t>(input) && row.dim == static_cast<int64_t>(d);
+        if (is_it) text += fmt::format("{}..", extent.least * row.times);
+      }
+    }
+    text += fmt::format("{}", shape[d]);
+  }
+  return text;
+}
+
 // "main", or the function, and with several of it the shapes that it is for: "x:8x3x224x224".
 std::string entry_name(const FunctionGraph& source, const std::vector<FunctionGraph>& all) {
   std::string name = source.function;
   if (std::ranges::count(all, source.function, &FunctionGraph::function) == 1) return name.empty() ? "main" : name;
-  for (const graph::ValueId id : source.graph.inputs) {
-    const graph::Value& value = source.graph.value(id);
-    name += fmt::format("{}{}:{}", name.empty() ? "" : " ", value.name, fmt::join(value.type.shape, "x"));
+  for (size_t i = 0; i < source.graph.inputs.size(); ++i) {
+    const std::string& input = source.graph.value(source.graph.inputs[i]).name;
+    if (index_of(source.extents, input, [](const format::Extent& e) { return input_of(e); }) >= 0) continue;
+    name += fmt::format("{}{}:{}", name.empty() ? "" : " ", input, shape_of(source.graph, i, source.extents));
   }
   return name;
 }
@@ -46,7 +68,9 @@ class LevelCompiler {
 
   std::optional<LevelCode> run() {
     code_.target = in_.target.info.name;
-    for (size_t e = 0; e < in_.sources.size(); ++e) {
+    code_.entries.resize(in_.sources.size());
+    check_names();
+    for (const size_t e : largest_first()) {
       std::optional<Dumper> own;
       if (in_.sources.size() > 1) own = dumper_.inside(fmt::format("entry-{}", e));
       if (!add_entry(e, own ? *own : dumper_)) return std::nullopt;
@@ -63,17 +87,28 @@ class LevelCompiler {
   // False when options.stop_after ended the passes before.
   bool add_entry(size_t e, Dumper& dumper) {
     const std::string name = entry_name(in_.sources[e], in_.sources);
-    check_new(name);
-    const EntryContext context = {in_.options, ops_,       in_.target,    planner_,  programs_,
-                                  cubins_,     out_.times, out_.warnings, in_.states};
+    const bool is_shared = in_.options.packing == Packing::kShared;
+    const EntryContext context = {in_.options,
+                                  ops_,
+                                  in_.target,
+                                  planner_,
+                                  programs_,
+                                  cubins_,
+                                  out_.times,
+                                  out_.warnings,
+                                  in_.states,
+                                  is_shared ? &constants_ : nullptr,
+                                  nearest_[in_.sources[e].function]};
     std::optional<EntryCode> entry =
         compile_entry(context, name, in_.sources[e].graph, in_.replay.empty() ? nullptr : &in_.replay[e], dumper);
     if (!entry) return false;
     entry->function = in_.sources[e].function;
+    entry->extents = in_.sources[e].extents;
     place(entry->plan, machine::machine_line(in_.target.info));
     say_what_is_rounded(*entry);
     add_padding(*entry);
-    code_.entries.push_back(std::move(*entry));
+    code_.entries[e] = std::move(*entry);
+    nearest_[in_.sources[e].function] = &code_.entries[e].plan;
     return true;
   }
 
@@ -84,9 +119,31 @@ class LevelCompiler {
     for (plan::EntryPlan& body : plan.bodies) place(body, machine);
   }
 
-  void check_new(const std::string& name) const {
-    if (std::ranges::any_of(code_.entries, [&](const EntryCode& e) { return e.plan.name == name; }))
-      throw UsageError("the shapes '{}' are given twice", name);
+  // Of each function, all of the first one before those of the next: what is compiled first decides how states and
+  // weights are stored for the others.
+  std::vector<size_t> largest_first() const {
+    const auto elements = [&](size_t e) {
+      int64_t sum = 0;
+      for (const graph::ValueId id : in_.sources[e].graph.inputs) sum += in_.sources[e].graph.value(id).type.elements();
+      return sum;
+    };
+    std::vector<size_t> order(in_.sources.size());
+    std::iota(order.begin(), order.end(), 0);
+    for (auto first = order.begin(); first != order.end();) {
+      const auto last = std::find_if(first, order.end(),
+                                     [&](size_t e) { return in_.sources[e].function != in_.sources[*first].function; });
+      std::stable_sort(first, last, [&](size_t a, size_t b) { return elements(a) > elements(b); });
+      first = last;
+    }
+    return order;
+  }
+
+  void check_names() const {
+    std::set<std::string> names;
+    for (const FunctionGraph& source : in_.sources) {
+      const std::string name = entry_name(source, in_.sources);
+      if (!names.insert(name).second) throw UsageError("the shapes '{}' are given twice", name);
+    }
   }
 
   // What is f32 in the model and multiplied with fewer digits; Winograd convolutions.
@@ -172,6 +229,8 @@ class LevelCompiler {
   Planner planner_;
   ProgramSet programs_;
   Cubins cubins_;
+  StoredConstants constants_;
+  std::map<std::string, const plan::EntryPlan*> nearest_;  // by function: the entry compiled last
   LevelCode code_;
 };
 

@@ -1,8 +1,10 @@
 // A graph that an artefact offers under the name of a function.
 #pragma once
 #include <string>
+#include <vector>
 
 #include "graph/graph.h"
+#include "runtime/format/manifest.h"
 
 namespace tw::driver {
 
@@ -11,6 +13,7 @@ namespace tw::driver {
 struct FunctionGraph {
   std::string function;  // "" where there is but one
   graph::Graph graph;
+  std::vector<format::Extent> extents = {};  // each an input of the graph (driver/ranges.h)
 };
 
 }  // namespace tw::driver

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 
+#include "driver/ranges.h"
 #include "support/error.h"
 #include "support/hash.h"
 
@@ -13,8 +14,6 @@ int64_t parse_extent(std::string_view extent, const OptionText& whole) {
   int64_t value = 0;
   const auto [end, code] = std::from_chars(extent.data(), extent.data() + extent.size(), value);
   if (code == std::errc() && end == extent.data() + extent.size() && value >= 0) return value;
-  if (extent.find("..") != std::string_view::npos || extent.find('-', 1) != std::string_view::npos)
-    throw UsageError("{} '{}': ranges are not supported; list the sizes, such as 16,32,64", whole.spelled, whole.text);
   throw UsageError("{} '{}': '{}' is not a size: expected a whole number", whole.spelled, whole.text, extent);
 }
 
@@ -34,7 +33,10 @@ std::vector<std::string> one_for_each(std::string_view list, const OptionText& t
     throw UsageError("{} '{}' has {} values, an earlier list {}: lists are taken together, value by value",
                      text.spelled, text.text, values.size(), all.size());
   }
-  if (values.size() > all.size()) all.resize(values.size(), frontend::ImportOptions(all.front()));
+  if (values.size() > all.size()) {
+    if (!options.least.empty()) options.least.resize(values.size(), LeastExtents(options.least.front()));
+    all.resize(values.size(), frontend::ImportOptions(all.front()));
+  }
   if (values.size() == 1) values.resize(all.size(), std::string(values.front()));
   return values;
 }
@@ -57,6 +59,28 @@ graph::RefTensor read_array(const std::string& file, const OptionText& text, con
   return options.read_array(file.substr(1));
 }
 
+// "1..128": each combination that there is with each extent that has an entry, which serves those down to the next one.
+void set_range(const std::string& name, std::string_view list, const OptionText& text, CompileOptions& options) {
+  const size_t dots = list.find("..");
+  const int64_t smallest = parse_extent(list.substr(0, dots), text), most = parse_extent(list.substr(dots + 2), text);
+  if (smallest < 1 || smallest > most)
+    throw UsageError("{} '{}': a range goes from a size of at least 1 to one that is not smaller, such as 1..128",
+                     text.spelled, text.text);
+  const std::vector<int64_t> extents = extents_in_range(smallest, most);
+  std::vector<frontend::ImportOptions> all;
+  std::vector<LeastExtents> least;
+  for (size_t m = 0; m < options.imports.size(); ++m) {
+    for (size_t e = 0; e < extents.size(); ++e) {
+      all.push_back(options.imports[m]);
+      all.back().dims[name] = extents[e];
+      least.push_back(least_of(options, m));
+      least.back()[name] = e + 1 == extents.size() ? smallest : extents[e + 1] + 1;
+    }
+  }
+  options.least = std::move(least);
+  options.imports = std::move(all);
+}
+
 }  // namespace
 
 void set_shape(const OptionRow&, const OptionText& text, CompileOptions& options) {
@@ -70,6 +94,7 @@ void set_shape(const OptionRow&, const OptionText& text, CompileOptions& options
 
 void set_dim(const OptionRow&, const OptionText& text, CompileOptions& options) {
   const auto [name, list] = parse_binding(text);
+  if (list.find("..") != std::string::npos) return set_range(name, list, text, options);
   const std::vector<std::string> values = one_for_each(list, text, options);
   for (size_t k = 0; k < values.size(); ++k) options.imports[k].dims[name] = parse_extent(values[k], text);
 }
@@ -110,9 +135,14 @@ std::string print_shapes(const OptionRow&, const CompileOptions& options) {
 }
 
 std::string print_dims(const OptionRow&, const CompileOptions& options) {
-  return print_each(options, [](const frontend::ImportOptions& import, std::string& out) {
-    for (const auto& [name, value] : import.dims) out += fmt::format("{}{};", quoted(name), value);
+  std::string out = print_each(options, [](const frontend::ImportOptions& import, std::string& text) {
+    for (const auto& [name, value] : import.dims) text += fmt::format("{}{};", quoted(name), value);
   });
+  for (const LeastExtents& least : options.least) {
+    for (const auto& [name, value] : least) out += fmt::format(" {}from {};", quoted(name), value);
+    out += ".";
+  }
+  return out;
 }
 
 std::string print_links(const OptionRow&, const CompileOptions& options) {

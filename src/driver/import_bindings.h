@@ -8,7 +8,8 @@
 namespace tw::driver {
 
 /// Each adds to options.imports. A list of values makes one combination of each: lists are taken together, the first
-/// values, the second ones and so on; a single value holds in every combination. UsageError for a malformed text.
+/// values, the second ones and so on; a single value holds in every combination. A range (NAME=1..128) makes one
+/// combination of each of its extents (driver/ranges.h) with each that there is. UsageError for a malformed text.
 void set_shape(const OptionRow& row, const OptionText& text, CompileOptions& options);  // NAME:1x3x224x224,8x3x224x224
 void set_dim(const OptionRow& row, const OptionText& text, CompileOptions& options);    // NAME=1,8
 void set_constant(const OptionRow& row, const OptionText& text, CompileOptions& options);  // NAME=@FILE

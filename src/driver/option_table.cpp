@@ -58,7 +58,9 @@ constexpr Option<CompileOptions> kOptions[] = {
       .verbs = kCompiling,
       .group = "Model",
       .key = OptionKey::kPart,
-      .help = "Size of a symbolic dimension, or several for one artefact: NAME=1,8,32"},
+      .help = "Size of a symbolic dimension, several for one artefact: NAME=1,8,32, or a range of which every size "
+              "will do: "
+              "NAME=1..128"},
      set_dim,
      print_dims},
     {{.name = "const",
@@ -147,6 +149,15 @@ constexpr Option<CompileOptions> kOptions[] = {
          .help = "measured times each group with all orders of the dimensions of the values that it reads and writes, "
                  "which takes minutes, and stores these values as is fastest for the whole model, with copies where "
                  "they pay. predicted measures no layouts"}),
+    option<&CompileOptions::packing>(
+        {.name = "packing",
+         .choices = "shared|own",
+         .example = "own",
+         .verbs = kCompiling,
+         .group = "Target",
+         .key = OptionKey::kPart,
+         .help = "shared stores a weight once for all combinations of shapes, as that of the largest inputs likes it "
+                 "best. own lets each of them store it as it likes: some are faster, and the artefact is larger"}),
     {{.name = "plan",
       .kind = OptionKind::kFile,
       .unset = "none",

@@ -2,6 +2,7 @@
 #pragma once
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -28,6 +29,9 @@ enum class LibraryUse : uint8_t { kNone, kAuto };
 /// How values between groups are stored: as costs predict, or as all layouts of all groups were measured.
 enum class LayoutUse : uint8_t { kPredicted, kMeasured };
 
+/// Whether all entries store a weight as the largest of them likes it best, or each as it does.
+enum class Packing : uint8_t { kShared, kOwn };
+
 /// Row-major elements; of a trained model as many bytes as it has, so nobody copies them.
 struct InitialValue {
   TensorType type;
@@ -52,10 +56,15 @@ struct StatePair {
   std::vector<Part> parts = {};              // what callers see instead of the state, which lies row by row then
 };
 
+/// Of dims that may be smaller than a combination of shapes says (--dim NAME=1..8): the smallest extent that its entry
+/// serves.
+using LeastExtents = std::map<std::string, int64_t>;
+
 /// What decides, besides the target and what is measured, the graph before groups are formed. An artefact keeps these
 /// options, so that refit makes the same graph of other weights.
 struct ModelOptions {
   std::vector<frontend::ImportOptions> imports = {{}};  // one for each combination of shapes; each becomes an entry
+  std::vector<LeastExtents> least = {};                 // of each of `imports`; empty: none has a range
   Precision precision = Precision::kDefault;
   /// f32, f16 or bf16: what the model's f32 values are stored and multiplied as, where that keeps their meaning. Inputs
   /// and outputs keep their types.
@@ -75,6 +84,7 @@ struct CompileOptions : ModelOptions {
   LibraryUse libraries = LibraryUse::kAuto;
   Branches branches = Branches::kNone;
   LayoutUse layouts = LayoutUse::kPredicted;
+  Packing packing = Packing::kShared;
   std::string plan_text;       // replay this plan instead of constructing one
   std::string dump_directory;  // IR after every pass, as NNN_phase_pass.txt
   std::string stop_after;      // pass name; no artefact is made
@@ -92,6 +102,10 @@ struct CompileOptions : ModelOptions {
   std::function<void(std::string_view phase, int64_t done, int64_t total)> progress;
 };
 
+/// Of combination `m` of the shapes.
+inline LeastExtents least_of(const ModelOptions& options, size_t m) {
+  return m < options.least.size() ? options.least[m] : LeastExtents();
+}
 /// Whether candidates are measured, or looked up among those that were.
 bool is_measured(const CompileOptions& options);
 /// The time of options.limits begins now: makes the watch, and has the imports watched too.

@@ -7,6 +7,7 @@
 #include "driver/artefact/source.h"
 #include "driver/entry_passes.h"
 #include "driver/machine/parameters_file.h"
+#include "driver/ranges.h"
 #include "driver/states.h"
 #include "graph/parser.h"
 #include "graph/repeat.h"
@@ -146,12 +147,15 @@ class Refitter {
       out_.sources.push_back(frontend::import_onnx_bytes(std::as_bytes(model), "", ops_, options));
       graph::Graph& graph = out_.sources.back().graph;
       graph = with_states_last(graph, source_.options.states, source_.options.dtype);
+      graphs_.push_back(
+          with_states_last(with_ranges(out_.sources.back(), given, least_of(source_.options, graphs_.size())).graph,
+                           source_.options.states, source_.options.dtype));
     }
   }
 
   void refit_entry(size_t e) {
     progress("refit", e, out_.manifest.entries.size());
-    const graph::Graph& model = out_.sources[e % out_.manifest.combinations()].graph;
+    const graph::Graph& model = graphs_[e % out_.manifest.combinations()];
     const std::map<std::string, graph::Bytes> constants = constants_of(e, model);
     graph::Graph groups = parse_groups(e, constants);
     store_constants(e, groups);
@@ -300,6 +304,7 @@ class Refitter {
   Source source_;
   plan::Plan plan_;
   WeightStore stored_;
+  std::vector<graph::Graph> graphs_;  // of each combination
   Refitted out_;
 };
 

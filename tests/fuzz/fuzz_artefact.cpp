@@ -156,14 +156,21 @@ Bytes artefact_with_state() {
   return driver::artefact_bytes(made);
 }
 
+// That says of the image's rows that there may be fewer.
+Bytes artefact_with_extent() {
+  driver::Compiled made = driver::compile_graph(driver::test::small_model(), {});
+  made.manifest.entries[0].extents = {{"rows", 2, 13, {{0, 2, 1}}, {}}};
+  return driver::artefact_bytes(made);
+}
+
 int run(const Arguments& arguments) {
   const Bytes originals[] = {driver::artefact_bytes(driver::compile_graph(driver::test::small_model(), {})),
-                             artefact_with_state()};
+                             artefact_with_state(), artefact_with_extent()};
   for (const Bytes& original : originals)
     if (!loads(original)) throw std::runtime_error("the unchanged artefact does not load");
   int64_t accepted = 0;
   const auto done = search("fuzz_artefact", arguments, [&](uint64_t iteration) {
-    accepted += loads(mutated(originals[iteration % 2], arguments.seed, iteration));
+    accepted += loads(mutated(originals[iteration % std::size(originals)], arguments.seed, iteration));
     return std::string();
   });
   if (!done) return 1;

@@ -122,6 +122,7 @@ void expect_strict(const Manifest& manifest) {
 TEST(Manifest, EveryWrongTypeAndEveryMissingOrUnknownKeyIsRefused) {
   expect_strict(cuda_manifest());
   expect_strict(test::scan_model(2, 3, 4).manifest);
+  expect_strict(test::ranged_sums().manifest);
 }
 
 TEST(Manifest, OtherSpellingsAreRefused) {

@@ -174,6 +174,16 @@ TestArtefact sum_model(const std::vector<int64_t>& sizes) {
   return artefact;
 }
 
+TestArtefact ranged_sums() {
+  TestArtefact artefact = sum_model({7, 13});
+  const int64_t least[] = {3, 8};
+  for (size_t e = 0; e < 2; ++e) {
+    format::Entry& entry = artefact.manifest.entries[e];
+    entry.extents = {{"n", least[e], entry.inputs[0].shape[0], {{0, 0, 1}, {1, 0, 1}}, {{0, 0, 1}}}};
+  }
+  return artefact;
+}
+
 TestArtefact total_model(int64_t n) {
   TestArtefact artefact = empty_model();
   const auto state = [&](const char* name, int64_t extent, int64_t offset) {

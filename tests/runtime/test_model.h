@@ -33,6 +33,9 @@ struct TestArtefact {
 /// "flip" (tiles n, needs a barrier).
 TestArtefact sum_model(const std::vector<int64_t>& sizes);
 
+/// That of 7 and 13 elements, which serve 3 and more and 8 and more.
+TestArtefact ranged_sums();
+
 /// y = x + total over f32[n], then total becomes x + total: a state, between two others of f32[1]. Steps "show" and
 /// "add", tiles n.
 TestArtefact total_model(int64_t n);

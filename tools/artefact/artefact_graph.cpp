@@ -5,6 +5,7 @@
 #include <ranges>
 #include <span>
 
+#include "artefact/resize.h"
 #include "artefact/run_values.h"
 #include "graph/parser.h"
 #include "ops/list.h"
@@ -117,6 +118,14 @@ GraphArrays arrays_of(const ArtefactGraph& read, const std::vector<Array>& input
   const size_t ins = inputs.size() - seen, outs = outputs.size() - seen;
   GraphArrays own{{inputs.begin(), inputs.begin() + static_cast<std::ptrdiff_t>(ins)},
                   {outputs.begin(), outputs.begin() + static_cast<std::ptrdiff_t>(outs)}};
+  for (size_t i = 0; i < ins; ++i)
+    own.inputs[i] = resized(own.inputs[i], read.graph.value(read.graph.inputs[i]).type.shape);
+  for (const format::Extent& extent : read.extents) {
+    const format::ExtentDim& first = extent.inputs.front();
+    graph::RefTensor length = graph::RefTensor::zeros({DataType::i64(), {1}});
+    length.ints[0] = inputs[static_cast<size_t>(first.tensor)].type.shape[static_cast<size_t>(first.dim)] / first.times;
+    own.inputs.push_back(to_array(length));
+  }
   const auto has = [&](const std::vector<graph::ValueId>& among, const std::string& name) {
     return std::ranges::any_of(among, [&](graph::ValueId id) { return read.graph.value(id).name == name; });
   };
@@ -139,6 +148,7 @@ ArtefactGraph read_graph(const std::vector<uint8_t>& bytes, const std::string& t
   ArtefactGraph out;
   out.dtype = *parse_data_type(format::name_of(artefact.manifest().dtype));
   out.states = artefact.manifest().states;
+  out.extents = program.extents;
   const std::string_view plan = text_of(artefact, "plan");
   const std::string_view graph = text_of(artefact, fmt::format("graph.{}", index));
   try {

@@ -15,13 +15,15 @@ struct ArtefactGraph {
   plan::EntryPlan plan;
   DataType dtype;                     // of what the model had in f32
   std::vector<format::State> states;  // of the artefact: not all need be in the graph
+  std::vector<format::Extent> extents;
 };
 
 /// Index in the manifest of entry `entry` of the target named `target`. Pre: the artefact has both.
 size_t manifest_entry(const format::Manifest& manifest, const std::string& target, int entry);
 
 /// Of what a session took and gave those arrays that are inputs and outputs of the graph, in its order: an entry need
-/// not have all states. Those of a state that callers see in parts are put together.
+/// not have all states. Those of a state that callers see in parts are put together. Inputs have the graph's shapes, as
+/// the runtime fills them up, and its extents are behind them; outputs have those that they came in.
 struct GraphArrays {
   std::vector<Array> inputs, outputs;
 };

@@ -4,6 +4,7 @@
 #include <span>
 
 #include "artefact/artefact_graph.h"
+#include "driver/artefact/extent_input.h"
 #include "driver/code/format_type.h"
 #include "graph/error_output.h"
 #include "graph/repeat.h"
@@ -28,6 +29,16 @@ void check_tensors(const format::Entry& entry, const graph::Graph& graph, const 
     const bool same = value.name == specs[i].name && value.type.shape == specs[i].shape &&
                       driver::format_type(value.type.type) == specs[i].dtype;
     if (!same) refuse(entry, fmt::format("tensor '{}' is another one in its graph", specs[i].name));
+  }
+}
+
+// Behind the caller's inputs.
+void check_extents(const format::Entry& entry, const graph::Graph& graph) {
+  for (size_t e = 0; e < entry.extents.size(); ++e) {
+    const size_t at = entry.inputs.size() + e;
+    const bool is_there =
+        at < graph.inputs.size() && graph.value(graph.inputs[at]).name == driver::input_of(entry.extents[e]);
+    if (!is_there) refuse(entry, fmt::format("extent '{}' is none of its graph", entry.extents[e].name));
   }
 }
 
@@ -69,6 +80,7 @@ void check_artefact(const std::vector<uint8_t>& artefact) {
     const ArtefactGraph read = read_graph(artefact, target, static_cast<int>(e % manifest.combinations()));
     if (read.plan.name != entry.name) refuse(entry, fmt::format("its plan is of '{}'", read.plan.name));
     check_tensors(entry, read.graph, read.graph.inputs, entry.inputs);
+    check_extents(entry, read.graph);
     check_tensors(entry, read.graph, read.graph.outputs, entry.outputs);
     check_steps(entry, read, entry.cpu_steps);
     if (entry.cpu_steps.empty()) check_steps(entry, read, entry.cuda_steps);

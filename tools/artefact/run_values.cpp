@@ -22,6 +22,7 @@ RunValues::RunValues(const graph::Graph& graph, Session& session, const std::vec
     : graph_(graph), session_(session) {
   for (size_t i = 0; i < inputs.size(); ++i) known_[graph.inputs[i]] = inputs[i];
   for (size_t i = 0; i < outputs.size(); ++i) {  // the error word, if there is one, is no output of the session
+    if (outputs[i].type != graph.value(graph.outputs[i]).type) continue;  // of a smaller extent: not all of it came out
     known_[graph.outputs[i]] = outputs[i];
     know_sources_of_views(graph.outputs[i]);
   }

@@ -154,6 +154,44 @@ std::vector<NamedType> Session::inputs(int entry) const {
   return all;
 }
 
+std::vector<NamedType> Session::inputs(int entry, const std::map<std::string, Shape>& given) const {
+  std::vector<NamedType> all = inputs(entry);
+  const auto extent_of = [&](size_t input, size_t dim) {
+    TwExtentInfo info{};
+    info.struct_size = sizeof(info);
+    check(api().input_extent(model_.get(), entry, static_cast<int32_t>(input), static_cast<int32_t>(dim), &info));
+    return info;
+  };
+  const size_t count = all.size() - static_cast<size_t>(api().state_count(model_.get()));
+  std::map<std::string, int64_t> extents;
+  for (size_t i = 0; i < count; ++i) {
+    const auto found = given.find(all[i].name);
+    if (found == given.end() || found->second.size() != all[i].type.shape.size()) continue;
+    for (size_t d = 0; d < found->second.size(); ++d) {
+      const TwExtentInfo info = extent_of(i, d);
+      if (*info.name != 0) extents.emplace(info.name, std::clamp(found->second[d] / info.times, info.least, info.most));
+    }
+  }
+  for (size_t i = 0; i < count; ++i) {
+    for (size_t d = 0; d < all[i].type.shape.size(); ++d) {
+      const TwExtentInfo info = extent_of(i, d);
+      if (const auto extent = extents.find(info.name); extent != extents.end())
+        all[i].type.shape[d] = extent->second * info.times;
+    }
+  }
+  return all;
+}
+
+// Of the shapes that the bound inputs say.
+std::vector<NamedType> Session::outputs_for(const Bound& bound) const {
+  std::vector<NamedType> all = outputs(bound.entry);
+  const size_t count = all.size() - static_cast<size_t>(api().state_count(model_.get()));
+  for (size_t o = 0; o < count; ++o)
+    check(api().output_shape(model_.get(), bound.entry, bound.input_tensors.data(), static_cast<int32_t>(o),
+                             all[o].type.shape.data()));
+  return all;
+}
+
 std::vector<NamedType> Session::states() const {
   std::vector<NamedType> all;
   for (int s = 0; s < api().state_count(model_.get()); ++s) {
@@ -219,7 +257,7 @@ void Session::bind(std::vector<Array> inputs) {
   bound->inputs = std::move(inputs);
   for (Array& a : bound->inputs) bound->input_tensors.push_back(dl_tensor(a));
   bound->entry = find_entry(bound->inputs);
-  for (const NamedType& out : outputs(bound->entry))
+  for (const NamedType& out : outputs_for(*bound))
     bound->outputs.push_back({out.type, std::vector<std::byte>(out.type.bytes())});
   for (Array& a : bound->outputs) bound->output_tensors.push_back(dl_tensor(a));
   set_states(std::span(bound->inputs).last(static_cast<size_t>(api().state_count(model_.get()))));

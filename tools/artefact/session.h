@@ -72,6 +72,8 @@ class Session {
   /// Of one of them, or of the first.
   std::vector<NamedType> inputs(int entry) const;
   std::vector<NamedType> inputs() const { return inputs(own_entries().front()); }
+  /// The same at the extents that the shapes of some inputs say, as far as the entry takes them.
+  std::vector<NamedType> inputs(int entry, const std::map<std::string, Shape>& given) const;
   std::vector<NamedType> outputs(int entry) const;
   std::vector<NamedType> outputs() const { return outputs(own_entries().front()); }
   /// What the artefact keeps, under the names of its inputs, and with the values that it begins with.
@@ -125,6 +127,7 @@ class Session {
   std::unique_ptr<TwState, Deleter> state_;
   int function_ = 0;
   struct Bound;
+  std::vector<NamedType> outputs_for(const Bound& bound) const;
   std::shared_ptr<Bound> bound_;
 };
 

@@ -64,6 +64,8 @@ class CpuContext : public DeviceContext {
     run_bound();
   }
 
+  void set_extents(const Extents& extents) override { extents_ = extents; }
+
   void measure(int entry, const DLTensor* inputs, const DLTensor* outputs, std::span<uint64_t> times_ns) override {
     using Clock = std::chrono::steady_clock;
     bind(entry, inputs, outputs);
@@ -129,6 +131,7 @@ class CpuContext : public DeviceContext {
     // Kernels get one kind of pointer; the pages of the weights are read-only all the same.
     memory.weights = const_cast<uint8_t*>(artefact.section("weights").data());
     memory.error = &error_;
+    memory.extents = extents_.data();
     return memory;
   }
 
@@ -136,6 +139,7 @@ class CpuContext : public DeviceContext {
   Memory arena_;
   Memory scratch_;
   int32_t error_ = 0;
+  Extents extents_ = {};
   std::vector<std::unique_ptr<CpuProgram>> programs_;  // one for each entry
   CpuProgram* current_ = nullptr;                      // of the last run
 };

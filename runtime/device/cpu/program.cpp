@@ -76,6 +76,7 @@ bool CpuProgram::join_last_loop(Wait wait) {
 
 const void* CpuProgram::address(const Buffer& buffer) const {
   if (buffer.place == Place::kError) return memory_.error;
+  if (buffer.place == Place::kExtent) return memory_.extents + buffer.index;
   if (buffer.place == Place::kArena) return memory_.arena + buffer.offset;
   if (buffer.place == Place::kWeights) return memory_.weights + buffer.offset;
   if (buffer.place == Place::kState || buffer.place == Place::kNextState)

@@ -19,6 +19,7 @@ struct CpuMemory {
   uint8_t* scratch = nullptr;
   int64_t scratch_stride = 0;  // bytes between the scratch areas of two threads; 0 without scratch
   int32_t* error = nullptr;
+  const int64_t* extents = nullptr;
   uint8_t* state = nullptr;
 };
 
@@ -46,7 +47,8 @@ class CpuProgram final : public Loops {
   std::span<const uint64_t> step_times() const { return times_; }
 
   const format::Entry& entry() const { return entry_; }
-  /// Address of a buffer in the arena, the weights or a state or of the error word; null for inputs and outputs.
+  /// Address of a buffer in the arena, the weights or a state, of an extent or the error word; null for inputs and
+  /// outputs.
   const void* address(const format::Buffer& buffer) const;
 
  private:

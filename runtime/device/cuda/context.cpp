@@ -219,6 +219,7 @@ DevicePtr CudaContext::address(const Buffer& buffer, size_t error_word) const {
     case Place::kNextState:
       return state_ + offset +
              static_cast<DevicePtr>(loaded_.manifest.states[static_cast<size_t>(buffer.index)].offset);
+    case Place::kExtent:  // of CPU steps only
     case Place::kError:
       break;
   }

@@ -147,6 +147,7 @@ Result<Candidates> candidates_of(const GroupTask& task, const TargetInfo& target
       if (panels.copy && !panels.inside) schedule_stage(candidate.schedule, program, *panels.copy, target);
       const double packing = panels.copy ? packing_ns(panels, problem.reductions.size(), target) : 0;
       schedule_contraction({problem, tiling, *output, std::move(panels)}, candidate.schedule);
+      if (!fits_stored(task, candidate)) continue;
       // Tilings that differ in a loop of one iteration have one schedule.
       if (std::ranges::any_of(candidates, [&](const Construction& c) { return is_same(c, candidate); })) continue;
       candidate.predicted_ns = tiling.predicted_ns + packing;
@@ -160,10 +161,13 @@ Result<Candidates> candidates_of(const GroupTask& task, const TargetInfo& target
 }  // namespace
 
 Result<Candidates> construct_contraction(const GroupTask& task, const TargetInfo& target) {
+  // Where the artefact has the panels already few tilings fit these, but some of each width.
+  const size_t tried = task.stored.empty() ? 2 * kCandidates : SIZE_MAX;
   const Result<Candidates> built = candidates_of(task, target, kCandidates, [&](const ContractionProblem& problem) {
-    return tile_contraction(problem, target, 2 * kCandidates);
+    return tile_contraction(problem, target, tried);
   });
   if (!built.ok()) return built;
+  if (built->empty()) return construct_contraction({task.program, task.kept, task.libraries, task.precision}, target);
   Candidates candidates = *built;
   std::ranges::stable_sort(candidates, {}, &Construction::predicted_ns);
   return candidates;

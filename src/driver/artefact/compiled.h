@@ -19,7 +19,8 @@ namespace tw::driver {
 
 /// An entry after all that comes before code generation.
 struct EntryCode {
-  std::string function;  // FunctionGraph::function
+  std::string function;                 // FunctionGraph::function
+  std::vector<format::Extent> extents;  // FunctionGraph::extents
   plan::EntryPlan plan;
   graph::Graph ungrouped;  // the graph before groups were formed
   graph::Graph graph;      // of groups

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "driver/artefact/embed_loop.h"
+#include "driver/artefact/extent_input.h"
 #include "driver/artefact/plan_memory.h"
 #include "driver/artefact/step_order.h"
 #include "driver/code/format_type.h"
@@ -41,8 +42,9 @@ class Placer {
     for (size_t i = 0; i < outputs.size(); ++i) output_of_.emplace(storage(outputs[i]), i);
     entry_.name = code_.plan.name;
     entry_.function = code_.function;
+    entry_.extents = code_.extents;
     for (const ValueId id : code_.graph.inputs) {
-      if (state_of(id) < 0) entry_.inputs.push_back(spec_of(code_.graph.value(id)));
+      if (state_of(id) < 0 && extent_of(id) < 0) entry_.inputs.push_back(spec_of(code_.graph.value(id)));
     }
     for (const ValueId id : code_.graph.outputs) {
       if (!is_error(id) && state_after(id) < 0) entry_.outputs.push_back(spec_of(code_.graph.value(id)));
@@ -68,6 +70,10 @@ class Placer {
   int64_t state_of(ValueId id) const {
     return index_of(states_, code_.graph.value(id).name, [](const format::State& s) { return s.tensor.name; });
   }
+  // Number of the extent that the value is; -1: none.
+  int64_t extent_of(ValueId id) const {
+    return index_of(code_.extents, code_.graph.value(id).name, [](const format::Extent& e) { return input_of(e); });
+  }
   int64_t state_after(ValueId id) const { return index_of(states_, code_.graph.value(id).name, &format::State::next); }
 
   bool is_error(ValueId id) const { return code_.graph.value(id).name == graph::kErrorOutput; }
@@ -80,9 +86,10 @@ class Placer {
     format::Buffer buffer{format::Place::kArena, 0, 0, value.type.bytes(), value.name};
     const auto input = input_of_.find(root), output = output_of_.find(root);
     if (input != input_of_.end()) {
-      const int64_t state = state_of(root);
-      buffer.place = state < 0 ? format::Place::kInput : format::Place::kState;
-      buffer.index = state < 0 ? static_cast<int64_t>(input->second) : state;
+      const int64_t state = state_of(root), extent = extent_of(root);
+      buffer.place = state >= 0 ? format::Place::kState : extent >= 0 ? format::Place::kExtent : format::Place::kInput;
+      buffer.index = std::max({state, extent, int64_t{-1}});
+      if (buffer.index < 0) buffer.index = static_cast<int64_t>(input->second);
     } else if (output != output_of_.end() && is_error(code_.graph.outputs[output->second])) {
       buffer.place = format::Place::kError;
     } else if (output != output_of_.end()) {
@@ -300,6 +307,7 @@ class Placer {
       case format::Place::kOutput:
         return MemoryAccess{kFirstOutput + buffer.index, bytes.begin, bytes.end, writes};
       case format::Place::kInput:
+      case format::Place::kExtent:
       case format::Place::kWeights:
         break;
     }

@@ -12,7 +12,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr const char* kSchema = "tilewright.source.v1";
+constexpr const char* kSchema = "tilewright.source.v2";
 
 // ---- Text, and behind it the bytes of the model and of bound inputs: u64 size of the text, text, bytes.
 
@@ -79,6 +79,7 @@ Json to_json(const Source& source, std::string& blobs) {
   return {{"schema", kSchema},
           {"model_bytes", source.skeleton.size()},
           {"imports", imports},
+          {"least", source.options.least},
           {"weights", source.weights},
           {"infinite", source.infinite},
           {"precision", static_cast<int>(source.options.precision)},
@@ -98,6 +99,7 @@ Source read_source(const Json& json, std::span<const uint8_t> rest) {
   source.skeleton.assign(model.begin(), model.end());
   source.options.imports.clear();
   for (const Json& import : json.at("imports")) source.options.imports.push_back(read_import(import, rest));
+  json.at("least").get_to(source.options.least);
   json.at("weights").get_to(source.weights);
   json.at("infinite").get_to(source.infinite);
   source.options.precision = static_cast<Precision>(json.at("precision").get<int>());

@@ -62,8 +62,8 @@ std::vector<plan::OtherCandidate> others_of(const std::vector<plan::GroupPlan>& 
 
 }  // namespace
 
-void Planner::add(const std::string& name, const GroupTe& te, const std::string& text) {
-  ++find_or_make(name, te, text).tune.uses;
+void Planner::add(const std::string& name, const GroupTe& te, const std::string& text, const Precedent& precedent) {
+  ++find_or_make(name, te, text, precedent).tune.uses;
 }
 
 void Planner::add_timed(const std::string& name, const GroupTe& te) {
@@ -80,13 +80,15 @@ double Planner::microseconds_of(const std::string& text) const {
   return found == tasks_.end() ? 0 : found->second.plan.microseconds;
 }
 
-Planner::Task& Planner::find_or_make(const std::string& name, const GroupTe& te, const std::string& text) {
+Planner::Task& Planner::find_or_make(const std::string& name, const GroupTe& te, const std::string& text,
+                                     const Precedent& precedent) {
   const auto [found, fresh] = tasks_.try_emplace(text);
   Task& task = found->second;
   if (!fresh) return task;
   task.tune.name = name;
   task.tune.program = te.program;
   task.tune.uses = 0;
+  task.precedent = precedent;
   for (const auto& [tensor, layout] : te.kept) task.tune.constants.insert(tensor);
   construct(task);
   return task;
@@ -95,13 +97,17 @@ Planner::Task& Planner::find_or_make(const std::string& name, const GroupTe& te,
 void Planner::construct(Task& task) {
   const auto families = target_.families.subspan(task.next_family);
   std::vector<construct::Decline> declines;
-  const construct::GroupTask group{task.tune.program, task.tune.constants, libraries_, precision_};
+  const construct::GroupTask group{task.tune.program, task.tune.constants, libraries_, precision_,
+                                   task.precedent.stored};
   construct::Candidates built = construct::construct(families, group, target_.info, &declines);
   const bool first = task.next_family == 0;
   task.next_family += declines.size() + 1;
   explore(group, target_.families[task.next_family - 1], built);
   construct::Candidates joining;
   if (first) joining = construct::joining_candidates(families, group, target_.info, &declines);
+  const auto needs_copy = [&](const construct::Construction& c) { return !fits_stored(group, c); };
+  if (!std::ranges::all_of(built, needs_copy)) std::erase_if(built, needs_copy);
+  if (tuner_ != nullptr) follow(task.precedent, built, joining);
   task.tune.joined = joining.size();
   const bool is_last_resort = task.next_family == target_.owners();
   task.tune.owner_waits = target_.lacks_families && is_last_resort && !joining.empty();
@@ -113,6 +119,19 @@ void Planner::construct(Task& task) {
     plan.predicted_us = c.predicted_ns * 1e-3;
     plan.trace = std::move(c.trace);
     task.tune.candidates.push_back(std::move(plan));
+  }
+}
+
+// Leaves few candidates where the family is among them.
+void Planner::follow(const Precedent& precedent, construct::Candidates& built, construct::Candidates& joining) {
+  constexpr size_t kFollowed = 2;
+  for (construct::Candidates* candidates : {&built, &joining}) {
+    const auto is_other = [&](const construct::Construction& c) { return c.family != precedent.family; };
+    if (std::ranges::all_of(*candidates, is_other)) continue;
+    std::erase_if(*candidates, is_other);
+    if (candidates->size() > kFollowed) candidates->erase(candidates->begin() + kFollowed, candidates->end());
+    if (candidates == &built) joining.clear();
+    return;
   }
 }
 

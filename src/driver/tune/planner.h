@@ -8,6 +8,14 @@
 
 namespace tw::driver {
 
+/// What entries that are compiled already say of a group.
+struct Precedent {
+  std::map<std::string, std::vector<Layout>> stored = {};  // construct::GroupTask
+  /// What computes the group of that name in the entry before. Of other sizes little else is better: two candidates of
+  /// the family are measured, where it has some. Empty: there is none.
+  std::string family = {};
+};
+
 /// Decides each te program once in a compilation, whatever number of groups and entries have it.
 class Planner {
  public:
@@ -17,8 +25,9 @@ class Planner {
           construct::Libraries libraries = {}, Precision precision = Precision::kDefault)
       : target_(target), tuner_(tuner), explore_(explore), libraries_(std::move(libraries)), precision_(precision) {}
 
-  /// A group that will be asked for. Names are for messages and plans; `text`: text_of(te).
-  void add(const std::string& name, const GroupTe& te, const std::string& text);
+  /// A group that will be asked for. Names are for messages and plans; `text`: text_of(te), and what tells groups of
+  /// other precedents apart.
+  void add(const std::string& name, const GroupTe& te, const std::string& text, const Precedent& precedent = {});
   void add(const std::string& name, const GroupTe& te) { add(name, te, text_of(te)); }
   /// A group whose time is wanted: it is measured even if that decides nothing about it.
   void add_timed(const std::string& name, const GroupTe& te);
@@ -34,16 +43,19 @@ class Planner {
  private:
   struct Task {
     TuneTask tune;
+    Precedent precedent;
     std::vector<plan::OtherCandidate> declined;  // families
     size_t next_family = 0;                      // after the one that made the candidates
     bool decided = false;
     plan::GroupPlan plan;
   };
 
-  Task& find_or_make(const std::string& name, const GroupTe& te, const std::string& text);
+  Task& find_or_make(const std::string& name, const GroupTe& te, const std::string& text,
+                     const Precedent& precedent = {});
   void construct(Task& task);
   void explore(const construct::GroupTask& group, const construct::Constructor& family,
                construct::Candidates& candidates) const;
+  static void follow(const Precedent& precedent, construct::Candidates& built, construct::Candidates& joining);
   void settle(Task& task, const TuneResult& result);
 
   const targets::Target& target_;

@@ -4,10 +4,10 @@
 #include <map>
 #include <tuple>
 
+#include "graph/ref_tensor.h"
 #include "support/error.h"
 #include "support/join.h"
-#include "transform/constants.h"
-#include "transform/rewrite/live_rows.h"
+#include "transform/rewrite/row_masks.h"
 
 namespace tw::transform {
 namespace {
@@ -26,9 +26,9 @@ std::optional<size_t> growing_dim(const TensorType& before, const TensorType& af
 
 class StateAppender {
  public:
-  StateAppender(const Graph& graph, const graph::OpTable& ops) : in_(graph), ops_(ops), out_(graph) {
+  StateAppender(const Graph& graph, const graph::OpTable& ops)
+      : in_(graph), ops_(ops), out_(graph), masks_(out_, ops, [this](int length) { return length_after(length); }) {
     out_.nodes.clear();
-    rows_.resize(graph.values.size());
   }
 
   Graph run(const std::vector<StateNames>& growing) {
@@ -36,7 +36,7 @@ class StateAppender {
     for (const Node& node : in_.nodes) add(node);
     for (const ValueId id : out_.outputs) {
       const bool is_state = std::ranges::any_of(appends_, [&](const auto& a) { return a.second.after == id; });
-      if (!is_state && rows_of(id))
+      if (!is_state && !rows_of(id).empty())
         throw Unsupported("output '{}' has rows of a state, of which some hold nothing yet", out_.value(id).name);
     }
     return graph::compact(out_);
@@ -54,8 +54,9 @@ class StateAppender {
     int64_t added = 0;
   };
 
-  std::optional<LiveRows> rows_of(ValueId id) const {
-    return id == kAbsent || id >= std::ssize(rows_) ? std::nullopt : rows_[static_cast<size_t>(id)];
+  RowsOfValue rows_of(ValueId id) const {
+    const auto found = rows_.find(id);
+    return found == rows_.end() ? RowsOfValue() : found->second;
   }
 
   void take(const StateNames& state) {
@@ -79,22 +80,9 @@ class StateAppender {
     const int64_t added = extent - in_.value(before).type.shape[dim];
     const auto [length, fresh] = length_of_.try_emplace({extent, added}, static_cast<int>(lengths_.size()));
     if (fresh) lengths_.push_back({out_.add_input(state.before + "_length", {DataType::i64(), {1}}), kAbsent, added});
-    rows_.resize(out_.values.size());
     appends_[n] = {before, node->inputs[1], after, dim, length->second};
-    rows_[static_cast<size_t>(after)] = LiveRows{dim, length->second, false};
-  }
-
-  ValueId emit(const std::string& name, const std::string& op, std::vector<ValueId> inputs, graph::Attrs attrs = {}) {
-    const ValueId out = graph::append_node(
-        out_, ops_, {.op = op, .name = name, .attrs = std::move(attrs), .inputs = std::move(inputs)})[0];
-    rows_.resize(out_.values.size());
-    return out;
-  }
-
-  ValueId constant(const std::string& name, const graph::RefTensor& elements) {
-    const ValueId id = out_.add_constant(name, elements.type, bytes_of(elements));
-    rows_.resize(out_.values.size());
-    return id;
+    rows_[after] = {
+        {.dim = dim, .length = length->second, .extent = extent, .least = added, .other = OtherRows::kFinite}};
   }
 
   void add(const Node& node) {
@@ -109,47 +97,28 @@ class StateAppender {
       return;
     }
     const auto inputs = mapped(node.inputs, [&](ValueId id) { return rows_of(id); });
-    Node copy = node;
-    if (std::ranges::any_of(inputs, [](const auto& rows) { return rows.has_value(); })) {
-      const RowsOfNode found = rows_of_node(in_, ops_, node, inputs);
-      for (const RowsOfNode::Fill& fill : found.fills)
-        copy.inputs[fill.input] = filled(node.inputs[fill.input], *inputs[fill.input], fill.number);
-      rows_[static_cast<size_t>(node.outputs[0])] = found.result;
-    }
-    out_.nodes.push_back(std::move(copy));
+    if (std::ranges::all_of(inputs, &RowsOfValue::empty)) return out_.nodes.push_back(node);
+    const RowsOfNode found = rows_of_node(in_, ops_, node, inputs);
+    for (const ValueId id : node.outputs) rows_[id] = found.result;
+    masks_.append(node, found);
   }
 
-  // `id` with `number` in the rows that hold nothing.
-  ValueId filled(ValueId id, const LiveRows& rows, double number) {
-    const graph::Value& value = out_.value(id);
-    const std::string name = value.name + " (rows)";
-    const TensorType scalar{value.type.type, {}};
-    graph::RefTensor other = graph::RefTensor::zeros(scalar);
-    if (!other.is_float()) throw Unsupported("'{}', rows of a state, are {}", value.name, to_string(value.type));
-    other.floats[0] = number;
-    return emit(name, "where", {is_live(rows, value.type.shape), id, constant(name, other)});
-  }
-
-  // row < length, beside a value of `shape`.
-  ValueId is_live(const LiveRows& rows, const Shape& shape) {
-    Length& length = lengths_[static_cast<size_t>(rows.length)];
+  ValueId length_after(int number) {
+    Length& length = lengths_[static_cast<size_t>(number)];
     if (length.after == kAbsent) {
       graph::RefTensor added = graph::RefTensor::zeros({DataType::i64(), {}});
       added.ints[0] = length.added;
-      length.after = emit("length", "add", {length.before, constant("added", added)});
+      length.after = masks_.emit("length", "add", {length.before, masks_.constant("added", added)});
     }
-    graph::RefTensor places = graph::RefTensor::zeros({DataType::i64(), Shape(shape.size() - rows.dim, 1)});
-    places.type.shape[0] = shape[rows.dim];
-    places.ints.resize(static_cast<size_t>(shape[rows.dim]));
-    for (size_t i = 0; i < places.ints.size(); ++i) places.ints[i] = static_cast<int64_t>(i);
-    return emit("live", "less", {constant("places", places), length.after});
+    return length.after;
   }
 
   const Graph& in_;
   const graph::OpTable& ops_;
   Graph out_;
-  std::vector<std::optional<LiveRows>> rows_;  // by value
-  std::map<int, Append> appends_;              // by node
+  RowMasks masks_;
+  std::map<ValueId, RowsOfValue> rows_;
+  std::map<int, Append> appends_;  // by node
   std::vector<Length> lengths_;
   std::map<std::pair<int64_t, int64_t>, int> length_of_;  // capacity and rows added -> of lengths_
 };

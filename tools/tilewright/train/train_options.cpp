@@ -55,6 +55,7 @@ train::TrainOptions train_options(const VerbOptions& options) {
 }
 
 std::vector<frontend::ImportResult> import_for_training(const std::string& model, driver::CompileOptions compile) {
+  if (!compile.least.empty()) throw UsageError("--dim: a training has no ranges; list the sizes, such as 16,32,64");
   for (frontend::ImportOptions& import : compile.imports) import.purpose = frontend::Purpose::kTraining;
   return driver::import_file(model, compile);
 }

@@ -136,17 +136,19 @@ Expected choose_entry(const std::string& name, const artefact::Session& session,
   const std::vector<int> numbers = session.own_entries();
   const auto entries = mapped(numbers, [&](int e) { return all[static_cast<size_t>(e)]; });
   const auto known = [&] { return fmt::format("\n  {}", fmt::join(entries, "\n  ")); };
+  std::map<std::string, Shape> shapes;
+  for (const auto& [input, array] : given) shapes[input] = array.type.shape;
   if (!name.empty()) {
     const int64_t e = index_of(entries, name);
-    if (e >= 0) return session.inputs(numbers[static_cast<size_t>(e)]);
+    if (e >= 0) return session.inputs(numbers[static_cast<size_t>(e)], shapes);
     const bool elsewhere = index_of(all, name) >= 0;
     throw UsageError("there is no entry '{}'{}; {} has:{}", name,
                      elsewhere ? " in this function (--function chooses another one)" : suggestion(name, entries),
                      elsewhere ? "it" : "the artefact", known());
   }
-  const auto distances = mapped(numbers, [&](int e) { return distance(given, session.inputs(e)); });
+  const auto distances = mapped(numbers, [&](int e) { return distance(given, session.inputs(e, shapes)); });
   const auto nearest = std::ranges::min_element(distances) - distances.begin();
-  const Expected expected = session.inputs(numbers[static_cast<size_t>(nearest)]);
+  const Expected expected = session.inputs(numbers[static_cast<size_t>(nearest)], shapes);
   if (entries.size() == 1 || distances[static_cast<size_t>(nearest)] == 0) return expected;
   throw UsageError("the artefact was not compiled for {}. The nearest entry takes:{}\nAll entries:{}",
                    given_text(given), expected_text(expected), known());

@@ -1,0 +1,166 @@
+#include "driver/ranges.h"
+
+#include <algorithm>
+
+#include "driver/other_extents.h"
+#include "ops/list.h"
+#include "support/error.h"
+#include "support/join.h"
+#include "transform/rewrite/live_extents.h"
+
+namespace tw::driver {
+namespace {
+
+using graph::Graph;
+using graph::ValueId;
+using transform::LiveRows;
+
+// Ranges of the import that hold more than one extent.
+std::vector<transform::LiveExtent> live_extents(const frontend::ImportOptions& import, const LeastExtents& all) {
+  std::vector<transform::LiveExtent> extents;
+  for (const auto& [name, least] : all) {
+    const int64_t bound = import.dims.at(name);
+    if (least < bound) extents.push_back({name, least, bound});
+  }
+  return extents;
+}
+
+class RangeReader {
+ public:
+  RangeReader(const frontend::ImportResult& model, const frontend::ImportOptions& import, const LeastExtents& least)
+      : model_(model), import_(import), extents_(live_extents(import, least)) {}
+
+  FunctionGraph run() {
+    if (extents_.empty()) return {"", model_.graph};
+    if (model_.skeleton.empty())
+      throw Unsupported("the model is too large for a range: list the sizes, --dim {}=8,16,32", extents_.front().name);
+    whole_ = import_again(model_, import_).graph;
+    for (size_t e = 0; e < extents_.size(); ++e) read(static_cast<int>(e));
+    transform::LiveGraph live;
+    try {
+      live = transform::serve_smaller_extents(model_.graph, ops::all_ops(), extents_, dims_);
+    } catch (const Unsupported& error) {
+      throw refusal(extents_.front(), error.what());
+    }
+    FunctionGraph out{"", std::move(live.graph)};
+    for (size_t e = 0; e < extents_.size(); ++e) out.extents.push_back(describe(e, out.graph, live.outputs));
+    return out;
+  }
+
+ private:
+  static Unsupported refusal(const transform::LiveExtent& extent, const std::string& why) {
+    return Unsupported("--dim {0}={1}..{2}: {3}. List the sizes instead: --dim {0}={4},{2}", extent.name, extent.least,
+                       extent.bound, why, std::max(extent.least, extent.bound / 2));
+  }
+
+  // What depends on the extent: values whose shapes are others one below the bound.
+  void read(int e) {
+    const transform::LiveExtent& extent = extents_[static_cast<size_t>(e)];
+    const Graph smaller = imported(extent, extent.bound - 1);
+    if (extent.least < extent.bound - 1) imported(extent, extent.least);
+    const Graph& graph = model_.graph;
+    const auto take = [&](ValueId id, ValueId other, bool is_given) {
+      if (id != graph::kAbsent) take_dims(id, smaller.value(other).type.shape, e, is_given);
+    };
+    for (const ValueId id : graph.inputs) take(id, smaller.find_value(graph.value(id).name), true);
+    for (size_t n = 0; n < graph.nodes.size(); ++n) {
+      const graph::Node &node = graph.nodes[n], &same = smaller.nodes[n];
+      for (size_t k = 0; k < node.inputs.size(); ++k) {
+        const bool is_constant = node.inputs[k] != graph::kAbsent && graph.value(node.inputs[k]).is_constant();
+        if (is_constant) take(node.inputs[k], same.inputs[k], true);
+      }
+      for (size_t k = 0; k < node.outputs.size(); ++k) take(node.outputs[k], same.outputs[k], false);
+    }
+  }
+
+  Graph imported(const transform::LiveExtent& extent, int64_t size) const {
+    frontend::ImportOptions other = import_;
+    other.dims[extent.name] = size;
+    Graph graph;
+    try {
+      graph = import_again(model_, other).graph;
+    } catch (const UserError& error) {
+      throw refusal(extent, fmt::format("at {} the model is wrong: {}", size, error.what()));
+    }
+    if (const std::string what = difference_in_extents(graph, whole_); !what.empty())
+      throw refusal(extent, fmt::format("{} is another one at {} than at {}", what, size, extent.bound));
+    return graph;
+  }
+
+  void take_dims(ValueId id, const Shape& smaller, int e, bool is_given) {
+    const graph::Value& value = model_.graph.value(id);
+    const transform::LiveExtent& extent = extents_[static_cast<size_t>(e)];
+    if (smaller.size() != value.type.shape.size())
+      throw refusal(extent, fmt::format("'{}' has another number of dimensions", value.name));
+    for (size_t d = 0; d < smaller.size(); ++d) {
+      if (smaller[d] == value.type.shape[d]) continue;
+      if (is_given && (value.type.shape[d] != extent.bound || smaller[d] != extent.bound - 1))
+        throw refusal(extent, fmt::format("dimension {} of '{}' is not '{}' itself", d, value.name, extent.name));
+      transform::RowsOfValue& rows = dims_[id];
+      const LiveRows found{
+          .dim = d, .length = e, .extent = extent.bound, .least = extent.least, .other = transform::OtherRows::kFinite};
+      if (std::ranges::none_of(rows, [&](const LiveRows& r) { return r.is_same(found); })) rows.push_back(found);
+    }
+  }
+
+  format::Extent describe(size_t e, const Graph& live, const transform::DependentDims& outputs) const {
+    format::Extent out{extents_[e].name, extents_[e].least, extents_[e].bound, {}, {}};
+    const auto add = [&](const transform::RowsOfValue& all, size_t tensor, std::vector<format::ExtentDim>& dims) {
+      for (const LiveRows& rows : all) {
+        if (rows.length == static_cast<int>(e))
+          dims.push_back({static_cast<int64_t>(tensor), static_cast<int64_t>(rows.dim), rows.inner});
+      }
+    };
+    for (size_t i = 0; i < model_.graph.inputs.size(); ++i) {
+      if (const auto found = dims_.find(model_.graph.inputs[i]); found != dims_.end())
+        add(found->second, i, out.inputs);
+    }
+    for (size_t o = 0; o < live.outputs.size(); ++o) {
+      const auto found = outputs.find(live.outputs[o]);
+      if (found == outputs.end()) continue;
+      check_output(live.value(live.outputs[o]), found->second);
+      add(found->second, o, out.outputs);
+    }
+    if (out.inputs.empty()) throw UsageError("--dim {}: no input has that dimension", out.name);
+    return out;
+  }
+
+  // What a caller gets are the first elements of each dim.
+  void check_output(const graph::Value& output, const transform::RowsOfValue& all) const {
+    for (const LiveRows& rows : all) {
+      const bool is_first = output.type.shape[rows.dim] == rows.inner * rows.extent;
+      const bool is_alone = std::ranges::count(all, rows.dim, &LiveRows::dim) == 1;
+      if (!is_first || !is_alone)
+        throw refusal(
+            extents_[static_cast<size_t>(rows.length)],
+            fmt::format("output '{}' ({}) has rows of it between others", output.name, to_string(output.type)));
+    }
+  }
+
+  const frontend::ImportResult& model_;
+  const frontend::ImportOptions& import_;
+  const std::vector<transform::LiveExtent> extents_;
+  Graph whole_;  // as import_again() has it
+  transform::DependentDims dims_;
+};
+
+}  // namespace
+
+std::vector<int64_t> extents_in_range(int64_t least, int64_t most) {
+  constexpr int64_t kRows = 8;  // that kernels compute at once, or a multiple: fewer save little
+  constexpr int64_t kPart = 8;  // of an extent that may be left empty
+  std::vector<int64_t> extents;
+  for (int64_t extent = most; extent >= least;) {
+    extents.push_back(extent);
+    const int64_t step = std::max(kRows, extent / kPart / kRows * kRows);
+    extent = (extent - 1) / kRows * kRows - (step - kRows);
+  }
+  return extents;
+}
+
+FunctionGraph with_ranges(const frontend::ImportResult& model, const frontend::ImportOptions& import,
+                          const LeastExtents& least) {
+  return RangeReader(model, import, least).run();
+}
+
+}  // namespace tw::driver

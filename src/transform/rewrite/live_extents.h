@@ -1,0 +1,36 @@
+// Graphs of one extent that serve smaller ones, too.
+#pragma once
+#include <map>
+#include <span>
+#include <string>
+
+#include "transform/rewrite/live_rows.h"
+
+namespace tw::transform {
+
+/// An extent that comes with the inputs of a run: one in [least, bound].
+struct LiveExtent {
+  std::string name;
+  int64_t least = 1, bound = 1;
+};
+
+/// Of the values of a graph whose shapes depend on live extents: their dims that do, and on which (LiveRows::length).
+/// Of inputs and constants all is right; of results only which dims there are is known before.
+using DependentDims = std::map<ValueId, RowsOfValue>;
+
+/// A graph whose results in the rows that hold something are those of a graph of the smaller extents.
+struct LiveGraph {
+  graph::Graph graph;     // for each extent it has one more input, i64[1]: input_of(extent)
+  DependentDims outputs;  // by output of `graph`
+};
+
+/// The input that says how large the extent is: "NAME_length".
+std::string input_of(const LiveExtent& extent);
+
+/// The graph, whose extents are all at their bounds, as one for all of them. Rows beyond an extent hold nothing: they
+/// may be anything that the operators accept. Throws Unsupported with the node where they would reach others, or where
+/// a shape depends on an extent in another way.
+LiveGraph serve_smaller_extents(const Graph& graph, const graph::OpTable& ops, std::span<const LiveExtent> extents,
+                                const DependentDims& dims);
+
+}  // namespace tw::transform

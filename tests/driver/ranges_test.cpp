@@ -1,0 +1,274 @@
+// Dimensions with a range: entries that serve every smaller extent, and what forbids it.
+#include "driver/ranges.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "artefact/verify.h"
+#include "driver/option_table.h"
+#include "driver/refit.h"
+#include "support/error.h"
+#include "tests/driver/state_models.h"
+
+namespace tw::driver::test {
+namespace {
+
+using artefact::Array;
+using artefact::Session;
+using tw::testing::Dim;
+using tw::testing::ModelBuilder;
+using tw::testing::set_int;
+using tw::testing::set_ints;
+
+constexpr int64_t kWidth = 24;
+
+std::vector<float> numbers(int64_t count, int64_t seed) {
+  std::vector<float> out;
+  for (int64_t i = 0; i < count; ++i) out.push_back(static_cast<float>((i * 37 + seed * 11) % 61) / 61 - 0.5f);
+  return out;
+}
+
+CompileOptions with_dims(const std::vector<std::string>& dims) {
+  CompileOptions options;
+  for (const std::string& dim : dims) set_option(options, "dim", {dim, "--dim"});
+  return options;
+}
+
+Compiled compile_dims(const Model& make, const std::vector<std::string>& dims, CompileOptions options = {}) {
+  options.imports = with_dims(dims).imports;
+  options.least = with_dims(dims).least;
+  ModelBuilder model(17);
+  make(model);
+  return compile_imported(import_bytes(model.bytes(), "", options), options);
+}
+
+Session session_of(const Compiled& compiled) { return Session::load_memory(artefact_bytes(compiled), {}); }
+
+// Whatever is not 0 in rows that a run lacks must not be seen: what is given to one run is not there in the next.
+void expect_like_exact(const Model& make, Session& ranged, const std::vector<std::string>& exact_dims, int64_t seed) {
+  Session exact = session_of(compile_dims(make, exact_dims));
+  std::vector<Array> inputs;
+  for (const artefact::NamedType& input : exact.inputs())
+    inputs.push_back(array_of(input.type, seed + std::ssize(inputs)));
+  const std::vector<Array> got = ranged.run(inputs), want = exact.run(inputs);
+  ASSERT_EQ(got.size(), want.size());
+  for (size_t k = 0; k < got.size(); ++k) {
+    ASSERT_EQ(got[k].type, want[k].type) << exact_dims[0] << " output " << k;
+    const graph::RefTensor a = artefact::to_reference(got[k]), b = artefact::to_reference(want[k]);
+    for (size_t i = 0; i < b.floats.size(); ++i)
+      ASSERT_NEAR(a.floats[i], b.floats[i], 2e-5 * (1 + std::abs(b.floats[i]))) << exact_dims[0] << " output " << k;
+  }
+}
+
+// y[n, 10] = softmax(relu(x[n, 24] w) v)
+void mlp(ModelBuilder& model) {
+  model.input("x", {std::string("n"), kWidth});
+  model.floats("w", {kWidth, 40}, numbers(kWidth * 40, 1));
+  model.floats("v", {40, 10}, numbers(400, 2));
+  model.node("MatMul", {"x", "w"}, {"a"});
+  model.node("Relu", {"a"}, {"b"});
+  model.node("MatMul", {"b", "v"}, {"c"});
+  set_int(model.node("Softmax", {"c"}, {"y"}), "axis", -1);
+  model.output("y");
+}
+
+// Attention of all tokens to all, with a position that is added to values, and the mean and the first of the tokens.
+Model attention(const std::vector<float>& positions) {
+  return [positions](ModelBuilder& model) {
+    model.input("x", {std::string("batch"), std::string("seq"), kWidth});
+    for (const char* part : {"q", "k", "v"}) {
+      model.floats(std::string("w") + part, {kWidth, kWidth}, numbers(kWidth * kWidth, *part));
+      model.node("MatMul", {"x", std::string("w") + part}, {std::string(part) + "0"});
+    }
+    model.floats("positions", {64, kWidth}, positions);
+    model.node("Shape", {"x"}, {"shape"});
+    model.ints("zero", {0});
+    model.ints("one", {1});
+    model.ints("two", {2});
+    model.node("Slice", {"shape", "one", "two"}, {"tokens"});
+    model.node("Slice", {"positions", "zero", "tokens", "zero"}, {"p"});
+    model.node("Add", {"v0", "p"}, {"v1"});
+    model.ints("heads", {0, 0, 3, 8});
+    for (const char* part : {"q", "k", "v"}) {
+      const std::string name = part, in = name == "v" ? "v1" : name + "0";
+      model.node("Reshape", {in, "heads"}, {name + "r"});
+      set_ints(model.node("Transpose", {name + "r"}, {name + "h"}), "perm",
+               name == "k" ? std::vector<int64_t>{0, 2, 3, 1} : std::vector<int64_t>{0, 2, 1, 3});
+    }
+    model.node("MatMul", {"qh", "kh"}, {"scores"});
+    set_int(model.node("Softmax", {"scores"}, {"share"}), "axis", -1);
+    model.node("MatMul", {"share", "vh"}, {"mixed"});
+    set_ints(model.node("Transpose", {"mixed"}, {"back"}), "perm", {0, 2, 1, 3});
+    model.ints("flat", {0, 0, kWidth});
+    model.node("Reshape", {"back", "flat"}, {"y"});
+    auto& mean = model.node("ReduceMean", {"y"}, {"mean"});
+    set_ints(mean, "axes", {1});
+    auto& most = model.node("ReduceMax", {"y"}, {"most"});
+    set_ints(most, "axes", {1});
+    model.ints("first_of", {0});
+    set_int(model.node("Gather", {"y", "first_of"}, {"first"}), "axis", 1);
+    model.output("y").output("mean").output("most").output("first");
+  };
+}
+
+TEST(Ranges, ExtentsCoverTheRangeWithLittleLeftEmpty) {
+  for (const auto& [least, most] : {std::pair<int64_t, int64_t>{1, 1}, {1, 7}, {1, 128}, {100, 512}, {3, 4096}}) {
+    const std::vector<int64_t> extents = extents_in_range(least, most);
+    EXPECT_EQ(extents.front(), most);
+    for (size_t e = 1; e < extents.size(); ++e) {
+      EXPECT_LT(extents[e], extents[e - 1]);
+      EXPECT_LE(extents[e - 1] - extents[e], std::max<int64_t>(8, extents[e - 1] / 7 + 8));
+    }
+    EXPECT_GE(extents.back(), least);
+    EXPECT_LT(extents.back() - least, std::max<int64_t>(8, extents.back() / 4));
+  }
+}
+
+TEST(Ranges, OneArtefactServesEveryBatch) {
+  Session ranged = session_of(compile_dims(mlp, {"n=1..20"}));
+  EXPECT_EQ(ranged.entries(), (std::vector<std::string>{"x:17..20x24", "x:9..16x24", "x:1..8x24"}));
+  for (const int64_t n : {20, 1, 7, 8, 9, 13, 16, 17, 19}) {
+    SCOPED_TRACE(n);
+    expect_like_exact(mlp, ranged, {fmt::format("n={}", n)}, n);
+  }
+}
+
+TEST(Ranges, RowsBeyondTheLengthReachNoSumMaximumOrSoftmax) {
+  const Model model = attention(numbers(64 * kWidth, 5));
+  Session ranged = session_of(compile_dims(model, {"batch=2", "seq=1..20"}));
+  for (const int64_t n : {20, 1, 3, 8, 11, 17}) {
+    SCOPED_TRACE(n);
+    expect_like_exact(model, ranged, {"batch=2", fmt::format("seq={}", n)}, n);
+  }
+}
+
+TEST(Ranges, OfTwoDimensionsAreServedTogether) {
+  const Model model = attention(numbers(64 * kWidth, 5));
+  Session ranged = session_of(compile_dims(model, {"batch=1..3", "seq=2..12"}));
+  for (const auto& [batch, seq] : {std::pair{1, 2}, {3, 12}, {2, 7}, {1, 9}, {3, 3}}) {
+    SCOPED_TRACE(seq);
+    expect_like_exact(model, ranged, {fmt::format("batch={}", batch), fmt::format("seq={}", seq)}, seq);
+  }
+}
+
+// A product of zero and infinity is no zero: values of rows that are not there are none.
+TEST(Ranges, RowsBeyondTheLengthMayBeInfinite) {
+  std::vector<float> positions = numbers(64 * kWidth, 5);
+  std::fill(positions.begin() + 5 * kWidth, positions.end(), INFINITY);
+  const Model model = attention(positions);
+  Session ranged = session_of(compile_dims(model, {"batch=1", "seq=1..8"}));
+  for (const int64_t n : {1, 5}) expect_like_exact(model, ranged, {"batch=1", fmt::format("seq={}", n)}, n);
+}
+
+TEST(Ranges, EntriesAreVerifiedAtSmallerExtents) {
+  const Compiled compiled = compile_dims(attention(numbers(64 * kWidth, 5)), {"batch=1", "seq=1..12"});
+  const std::vector<uint8_t> artefact = artefact_bytes(compiled);
+  for (const int64_t n : {12, 10, 3}) {
+    const artefact::VerifyReport report =
+        artefact::verify_artefact(artefact, nullptr, {array_of({DataType::f32(), {1, n, kWidth}}, n)}, {});
+    for (const artefact::GroupCheck& group : report.groups) EXPECT_TRUE(group.ok()) << n << ": " << group.group;
+    for (const WorstElement& output : report.outputs) {
+      if (output.tensor == "most") continue;  // no bound is known of a maximum beside infinities
+      EXPECT_TRUE(output.ok()) << n << ": " << output.tensor;
+    }
+    EXPECT_EQ(report.outputs.size(), 4u);
+  }
+}
+
+TEST(Ranges, AnotherExtentIsRefusedNamingThoseThatThereAre) {
+  Session ranged = session_of(compile_dims(mlp, {"n=2..20"}));
+  for (const int64_t n : {1, 21}) {
+    try {
+      ranged.run({array_of({DataType::f32(), {n, kWidth}}, 1)});
+      FAIL() << n << " was accepted";
+    } catch (const artefact::RuntimeFailure& failure) {
+      EXPECT_NE(std::string(failure.what()).find("x[2..8,24]"), std::string::npos) << failure.what();
+    }
+  }
+}
+
+TEST(Ranges, WeightsAreStoredOnce) {
+  const size_t one = compile_dims(mlp, {"n=128"}).sections.at("weights").size();
+  EXPECT_EQ(compile_dims(mlp, {"n=1..128"}).sections.at("weights").size(), one);
+}
+
+TEST(Ranges, OtherWeightsAreTaken) {
+  const auto scaled = [](float scale) {
+    return [scale](ModelBuilder& model) {
+      mlp(model);
+      for (float& w : *model.graph().mutable_initializer(0)->mutable_float_data()) w *= scale;
+    };
+  };
+  const Compiled first = compile_dims(scaled(1), {"n=1..20"});
+  CompileOptions replay;
+  replay.plan_text = plan::to_string(first.plan);
+  frontend::ImportOptions one;
+  one.dims["n"] = 20;
+  const graph::Graph other = import(scaled(2), 17, one).graph;
+  auto weights = std::make_shared<frontend::Weights>();
+  for (const char* name : {"w", "v"}) {
+    const graph::Value& value = other.value(other.find_value(name));
+    weights->emplace(name, frontend::Weight{value.type, value.constant});
+  }
+  const std::vector<uint8_t> artefact = artefact_bytes(first);
+  const Refitted refitted = refit(artefact, weights);
+  EXPECT_EQ(format::serialize_artefact(refitted.manifest, refitted.sections()),
+            artefact_bytes(compile_dims(scaled(2), {"n=1..20"}, replay)));
+}
+
+void expect_refused(const Model& make, const std::string& dim, const std::vector<std::string>& parts) {
+  try {
+    compile_dims(make, {dim});
+    ADD_FAILURE() << "was accepted";
+  } catch (const Unsupported& error) {
+    for (const std::string& part : parts)
+      EXPECT_NE(std::string(error.what()).find(part), std::string::npos) << error.what();
+  }
+}
+
+TEST(Ranges, WhatMixesRowsIsRefusedByName) {
+  expect_refused(
+      [](ModelBuilder& model) {
+        model.input("x", {int64_t{1}, int64_t{3}, std::string("seq")});
+        model.floats("w", {4, 3, 3}, numbers(36, 1));
+        model.node("Conv", {"x", "w"}, {"y"});
+        model.output("y");
+      },
+      "seq=8..16", {"--dim seq=9..16", "'node_y' (conv)", "List the sizes instead: --dim seq="});
+}
+
+TEST(Ranges, WhatComputesWithTheExtentIsRefusedByName) {
+  expect_refused(
+      [](ModelBuilder& model) {
+        model.input("x", {std::string("seq"), int64_t{3}});
+        model.node("Size", {"x"}, {"size"});
+        set_int(model.node("Cast", {"size"}, {"count"}), "to", onnx::TensorProto::FLOAT);
+        model.node("Div", {"x", "count"}, {"y"});
+        model.output("y");
+      },
+      "seq=8..16", {"'node_y' (div)", "is another one at 15 than at 16"});
+}
+
+TEST(Ranges, ANodeThatReadsALaterRowIsRefused) {
+  expect_refused(
+      [](ModelBuilder& model) {
+        model.input("x", {std::string("seq"), int64_t{3}});
+        model.ints("last", {-1});
+        set_int(model.node("Gather", {"x", "last"}, {"y"}), "axis", 0);
+        model.output("y");
+      },
+      "seq=8..16", {"'node_y' (gather)"});
+}
+
+TEST(Ranges, MalformedOnesAreRefused) {
+  for (const char* dim : {"n=0..8", "n=8..4", "n=..8", "n=1..", "n=1..x"})
+    EXPECT_THROW(with_dims({dim}), UsageError) << dim;
+  EXPECT_THROW(compile_dims(mlp, {"n=4", "m=1..8"}), UserError);
+  CompileOptions cuda;
+  cuda.target = "cuda:sm_90a";
+  EXPECT_THROW(compile_dims(mlp, {"n=1..8"}, cuda), UserError);
+}
+
+}  // namespace
+}  // namespace tw::driver::test

@@ -246,8 +246,8 @@ class Model:
         """Why each group of operators runs as it does: what `tilewright explain --json` prints.
 
         "groups" has the chosen kernel of each, its times in microseconds, bounds, and the other candidates with the
-        reasons against them. why: also "edges" (what is fused) and "values" (layouts). group, top: only those whose
-        name has this text, only the slowest. run: whether the model runs, on random inputs, for the times of now.
+        reasons against them. why: also "edges" (what is fused), "values" (layouts) and "products" (of
+        dequantized numbers). group, top: only those whose name has this text, only the slowest. run: whether the model runs, on random inputs, for the times of now.
         Needs the package with the compiler.
         """
         with self._words(("why", why), ("group", group), ("top", top), ("no-run", not run),

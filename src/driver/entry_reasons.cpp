@@ -41,6 +41,7 @@ class ReasonFinder {
       std::vector<std::pair<std::string, double>>& numbers = out_.values.back().why.numbers;
       numbers.insert(numbers.begin(), {"value_bytes", static_cast<double>(value.type.bytes())});
     }
+    for (const auto& [node, why] : log_.products()) out_.products.push_back({node, why});
     return std::move(out_);
   }
 

@@ -8,7 +8,7 @@
 namespace tw::plan {
 namespace {
 
-constexpr std::string_view kEdge = "edge ", kValue = "why ", kFused = "fused", kApart = "apart";
+constexpr std::string_view kEdge = "edge ", kValue = "why ", kProduct = "product ", kFused = "fused", kApart = "apart";
 
 std::string text_of(const Why& why) {
   std::string out = quote_string(why.rule);
@@ -44,12 +44,15 @@ std::string to_string(const Reasons& reasons) {
   }
   for (const ValueReason& v : reasons.values)
     out += fmt::format("{}{} {}\n", kValue, quote_string(v.value), text_of(v.why));
+  for (const ProductReason& p : reasons.products)
+    out += fmt::format("{}{} {}\n", kProduct, quote_string(p.node), text_of(p.why));
   return out;
 }
 
 bool take_line(const std::string& line, Reasons& reasons) {
   const bool is_edge = line.starts_with(kEdge);
-  if (!is_edge && !line.starts_with(kValue)) return false;
+  const bool is_product = line.starts_with(kProduct);
+  if (!is_edge && !is_product && !line.starts_with(kValue)) return false;
   Lexer lexer(line);
   lexer.next();
   if (is_edge) {
@@ -60,6 +63,10 @@ bool take_line(const std::string& line, Reasons& reasons) {
     if (!e.is_fused) lexer.expect(kApart);
     e.why = read_reason(lexer);
     reasons.edges.push_back(std::move(e));
+  } else if (is_product) {
+    ProductReason p{lexer.string("a node"), {}};
+    p.why = read_reason(lexer);
+    reasons.products.push_back(std::move(p));
   } else {
     ValueReason v{lexer.string("a value"), {}};
     v.why = read_reason(lexer);

@@ -26,14 +26,22 @@ struct ValueReason {
   friend bool operator==(const ValueReason&, const ValueReason&) = default;
 };
 
+/// Why a product that reads dequantized numbers multiplies them, or floats.
+struct ProductReason {
+  std::string node;
+  Why why;
+  friend bool operator==(const ProductReason&, const ProductReason&) = default;
+};
+
 struct Reasons {
   std::vector<EdgeReason> edges;
   std::vector<ValueReason> values;
+  std::vector<ProductReason> products;
   friend bool operator==(const Reasons&, const Reasons&) = default;
 };
 
 /// One line each: "edge VALUE FROM TO TO_VALUE FROM_GROUP TO_GROUP fused RULE NUMBER="1.5" .. : TEXT", "why VALUE
-/// RULE .. : TEXT".
+/// RULE .. : TEXT", "product NODE RULE .. : TEXT".
 std::string to_string(const Reasons& reasons);
 /// Whether `line` is one of those; then it is added to `reasons`. UserError where it only begins like one.
 bool take_line(const std::string& line, Reasons& reasons);

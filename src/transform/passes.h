@@ -22,6 +22,18 @@ graph::Graph canonicalize(const graph::Graph& graph, const TransformContext& con
 /// whole numbers count; the graph's inputs and outputs keep their types. Sums and statistics are f32 as ever.
 graph::Graph mixed_precision(const graph::Graph& graph, const TransformContext& context);
 
+/// What moves dequantized numbers that are quantized again in the same way moves the numbers (quantize/linear.h).
+graph::Graph move_quantized(const graph::Graph& graph, const TransformContext& context);
+
+/// Products of dequantized bytes are integer products, scaled behind their sums. On CPUs.
+graph::Graph narrow_products(const graph::Graph& graph, const TransformContext& context);
+
+/// Quantizing by a constant scale multiplies by its inverse, unless precision is strict.
+graph::Graph quantize_by_products(const graph::Graph& graph, const TransformContext& context);
+
+/// Where the target sums quads of bytes: activations that products read are quantized to unsigned bytes.
+graph::Graph unsigned_activations(const graph::Graph& graph, const TransformContext& context);
+
 /// Contractions of 8-bit integers multiply words of neighbours along the summed axis: as many as the target sums in one
 /// instruction. So do those of bf16, and where precision is fast matrix products of f32, if the target sums words of
 /// bf16.

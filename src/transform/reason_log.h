@@ -1,4 +1,5 @@
-// What passes decided about edges and values, and why: for `explain --why`. Kept by names, which later passes keep.
+// What passes decided about edges, values and products, and why: for `explain --why`. Kept by names, which later passes
+// keep.
 #pragma once
 #include <algorithm>
 #include <map>
@@ -35,6 +36,9 @@ class ReasonLog {
     });
     return found;
   }
+  /// What became of a product that reads dequantized numbers, by its node's name.
+  void say_product(const std::string& node, Why why) { products_[node] = std::move(why); }
+  const std::map<std::string, Why>& products() const { return products_; }
   /// Why the value is stored as it is.
   void say_layout(const std::string& value, Why why) { layouts_[value] = std::move(why); }
 
@@ -61,6 +65,7 @@ class ReasonLog {
   using Ends = std::pair<std::string, std::string>;  // the value, and the first output of its reader
   std::map<std::pair<EdgeFate, Ends>, Why> edges_;
   std::map<std::string, Why> layouts_;
+  std::map<std::string, Why> products_;
 };
 
 }  // namespace tw::transform

@@ -116,6 +116,24 @@ bool reshape_keeps_bytes(const graph::Value& in, const graph::Value& out) {
   return a && b && *a == *b;
 }
 
+// Whether bytes are the words of neighbours along the packed axis as they lie: they have the signs that words have, are
+// next to each other, and fill whole words.
+bool pack_keeps_bytes(const graph::Node& pack, const graph::Value& in, const graph::Value& out) {
+  constexpr int64_t kBytes = 4;
+  const Shape& shape = in.type.shape;
+  const int64_t given = pack.int_attr("axis"), axis = given < 0 ? given + std::ssize(shape) : given;
+  const bool is_signed = pack.string_attr_or("side", "") == "right";
+  if (pack.string_attr("words") != "quads" || in.type.type.is_signed_int() != is_signed ||
+      shape[static_cast<size_t>(axis)] % kBytes != 0 || num_elements(shape) == 0)
+    return false;
+  auto from = storage_order(in.layout, shape.size()), to = storage_order(out.layout, shape.size());
+  if (!from || !to) return false;
+  const auto is_unit = [&](int64_t d) { return shape[static_cast<size_t>(d)] == 1; };
+  std::erase_if(*from, is_unit);
+  std::erase_if(*to, is_unit);
+  return *from == *to && from->back() == axis;
+}
+
 }  // namespace
 
 bool is_view(const graph::Graph& graph, const graph::Node& node) {
@@ -126,6 +144,7 @@ bool is_view(const graph::Graph& graph, const graph::Node& node) {
   const graph::Value& out = graph.value(node.outputs[0]);
   if (inner.op == "identity") return same_bytes(in.type.shape, in.layout, out.layout);
   if (inner.op == "reshape") return reshape_keeps_bytes(in, out);
+  if (inner.op == "pack_words") return pack_keeps_bytes(inner, in, out);
   if (inner.op != "transpose") return false;
   const auto view = view_of_transpose(inner, in.layout, in.type.shape.size());
   return view && same_bytes(out.type.shape, *view, out.layout);

@@ -37,6 +37,7 @@ TEST(Reasons, TextGivesThemBack) {
                      {"cycle", "one: waits = for the other", {{"value_bytes", 1.5e9}, {"apart_ns", 0.125}}}});
   r.edges.push_back({"b", "c", "d", "e", "g", "g", true, {"map", "read at one point", {}}});
   r.values.push_back({"b", {"least-time", "row-major", {{"next_best_unit_ns", 1e12}}}});
+  r.products.push_back({"MatMul 3", {"float-operand", "operand \"b\" (softmax) is not quantized", {}}});
   const std::string text = plan::to_string(plan);
   EXPECT_EQ(plan::parse_plan(text), plan) << text;
   EXPECT_EQ(plan::to_string(plan::parse_plan(text)), text);
@@ -46,9 +47,10 @@ TEST(Reasons, BrokenLinesAreRefused) {
   const std::string head = "tilewright plan 2\ntarget cpu:x86-64\nentry main\ngraph h\n";
   const char* whole = "edge \"v\" \"a\" \"b\" \"w\" \"g\" \"h\" fused \"rule\" : \"text\"";
   EXPECT_EQ(plan::parse_plan(head + whole + "\n").entries.at(0).reasons.edges.size(), 1u);
-  for (const char* line : {"edge \"v\"", "edge \"v\" \"a\" \"b\" \"w\" \"g\" \"h\" joined \"rule\" : \"text\"",
-                           "edge \"v\" \"a\" \"b\" \"g\" \"h\" fused \"rule\" : \"text\"",
-                           "why \"v\" \"rule\" n=\"x\" : \"text\"", "why \"v\" \"rule\" : \"text\" more"})
+  for (const char* line :
+       {"edge \"v\"", "edge \"v\" \"a\" \"b\" \"w\" \"g\" \"h\" joined \"rule\" : \"text\"",
+        "edge \"v\" \"a\" \"b\" \"g\" \"h\" fused \"rule\" : \"text\"", "product \"rule\" : \"text\"",
+        "why \"v\" \"rule\" n=\"x\" : \"text\"", "why \"v\" \"rule\" : \"text\" more"})
     EXPECT_THROW(plan::parse_plan(head + line + "\n"), UserError) << line;
 }
 

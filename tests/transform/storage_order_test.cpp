@@ -53,5 +53,38 @@ TEST(StorageOrder, AReshapeIsAViewWhereNoElementMoves) {
   EXPECT_GT(views, 1000);
 }
 
+TEST(StorageOrder, BytesAreWordsWhereNeighboursLieTogether) {
+  struct Case {
+    Shape x;
+    std::vector<int64_t> order;
+    int64_t axis;
+    DataType type;
+    std::string side;
+    bool is_view;
+  };
+  const DataType u8 = ScalarType::kU8, i8 = ScalarType::kI8;
+  const std::vector<Case> cases = {{{3, 8}, {0, 1}, 1, u8, "left", true},
+                                   {{3, 8}, {0, 1}, -1, i8, "right", true},
+                                   {{3, 8}, {0, 1}, 1, i8, "left", false},  // 128 is added
+                                   {{3, 6}, {0, 1}, 1, u8, "left", false},  // no whole words
+                                   {{4, 8}, {0, 1}, 0, u8, "left", false},  // neighbours are 8 bytes apart
+                                   {{1, 4, 2, 3}, {0, 2, 3, 1}, 1, u8, "left", true},
+                                   {{1, 4, 1, 1}, {0, 1, 2, 3}, 1, u8, "left", true},
+                                   {{1, 4, 2, 3}, {0, 1, 2, 3}, 1, u8, "left", false}};
+  for (const Case& c : cases) {
+    Shape words = c.x;
+    words[c.axis < 0 ? 1 : static_cast<size_t>(c.axis)] /= 4;
+    graph::Graph g;
+    g.values = {{"x", {c.type, c.x}, layout_of_order(c.order), nullptr},
+                {"y", {DataType::i32(), words}, layout_of_order(c.order), nullptr}};
+    g.nodes = {{.op = "pack_words",
+                .name = "p",
+                .attrs = {{"axis", c.axis}, {"words", std::string("quads")}, {"side", c.side}},
+                .inputs = {0},
+                .outputs = {1}}};
+    EXPECT_EQ(is_view(g, g.nodes[0]), c.is_view) << to_string(c.x) << " " << c.side << " axis " << c.axis;
+  }
+}
+
 }  // namespace
 }  // namespace tw::transform

@@ -344,6 +344,7 @@ EntryReport explain_entry(const std::vector<uint8_t>& artefact, const Explained&
   add_flows(read.graph, -1, flows);
   out.flows = std::move(flows.all);
   out.edges = read.plan.reasons.edges;
+  out.products = read.plan.reasons.products;
   for (const plan::ValueReason& reason : read.plan.reasons.values) {
     const graph::ValueId id = read.graph.find_value(reason.value);
     const bool rows = id == graph::kAbsent || read.graph.value(id).layout.is_identity();

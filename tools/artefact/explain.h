@@ -61,6 +61,7 @@ struct EntryReport {
   std::vector<GroupReport> groups;
   std::vector<plan::EdgeReason> edges;
   std::vector<ValueReport> values;
+  std::vector<plan::ProductReason> products;
   std::vector<Flow> flows;
   std::vector<plan::LayoutTimes> layout_times;  // none unless layouts were measured
 };

@@ -103,6 +103,10 @@ void print_why(const GlobalOptions& global, const artefact::EntryReport& report)
   for (const artefact::ValueReport& v : report.values)
     say(global, fmt::format("  {} as {} ({}): {}{}", v.reason.value, v.layout, v.reason.why.rule, v.reason.why.text,
                             numbers_of(v.reason.why)));
+  if (!report.products.empty())
+    say(global, count_text(std::ssize(report.products), "product") + " of dequantized numbers");
+  for (const plan::ProductReason& p : report.products)
+    say(global, fmt::format("  {} ({}): {}", p.node, p.why.rule, p.why.text));
 }
 
 nlohmann::ordered_json to_json(const Why& why) {
@@ -122,6 +126,12 @@ nlohmann::ordered_json to_json(const plan::EdgeReason& e) {
 nlohmann::ordered_json to_json(const artefact::ValueReport& v) {
   nlohmann::ordered_json json = {{"value", v.reason.value}, {"layout", v.layout}};
   json.update(to_json(v.reason.why));
+  return json;
+}
+
+nlohmann::ordered_json to_json(const plan::ProductReason& p) {
+  nlohmann::ordered_json json = {{"node", p.node}};
+  json.update(to_json(p.why));
   return json;
 }
 
@@ -204,7 +214,8 @@ driver::Padding padding_of(const artefact::EntryReport& report) {
   return padding;
 }
 
-// Leaves the groups that are asked for, the edges at one of their values, and the values that they read or write.
+// Leaves the groups that are asked for, the edges at one of their values, the values that they read or write, and their
+// products.
 void keep_wanted(artefact::EntryReport& report, const VerbOptions& options) {
   std::vector<artefact::GroupReport>& groups = report.groups;
   const size_t all = groups.size();
@@ -226,6 +237,10 @@ void keep_wanted(artefact::EntryReport& report, const VerbOptions& options) {
   std::erase_if(report.values, [&](const artefact::ValueReport& v) {
     return !read.contains(v.reason.value) && !computed.contains(v.reason.value);
   });
+  std::erase_if(report.products, [&](const plan::ProductReason& p) {
+    return std::ranges::none_of(
+        groups, [&](const artefact::GroupReport& r) { return r.plan.name.find(p.node) != std::string::npos; });
+  });
 }
 
 int explain(const GlobalOptions& global, const VerbOptions& options) {
@@ -244,6 +259,7 @@ int explain(const GlobalOptions& global, const VerbOptions& options) {
                                    {"groups", list_of(reports)}};
     if (options.why) json["edges"] = list_of(report.edges);
     if (options.why) json["values"] = list_of(report.values);
+    if (options.why) json["products"] = list_of(report.products);
     print_json("tilewright.explain.v1", json);
     return kOk;
   }

@@ -145,6 +145,15 @@ std::vector<TensorType> Importer::input_types_or_survey(const std::vector<const 
   }
 }
 
+namespace {
+
+// Bytes that products may multiply as they are: dequantized here they would be floats for good.
+bool is_quantized_weight(const TensorType& type) {
+  return type.type.is_int() && type.type.bits() == 8 && type.shape.size() >= 2;
+}
+
+}  // namespace
+
 void Importer::add_initializers(const onnx::GraphProto& graph, const Names& needed, NameScope& scope) {
   for (const auto& tensor : graph.initializer()) {
     if (needed.count(tensor.name()) == 0) continue;
@@ -153,7 +162,8 @@ void Importer::add_initializers(const onnx::GraphProto& graph, const Names& need
     const TensorType type = data.type;
     const ValueId id = builder().add_constant(scope.prefix + tensor.name(), type, std::move(data.bytes));
     define(scope, tensor.name(), {id});
-    if (options_.purpose == Purpose::kTraining && may_be_weight(type)) builder().keep(id);
+    if (is_quantized_weight(type) || (options_.purpose == Purpose::kTraining && may_be_weight(type)))
+      builder().keep(id);
     if (&graph == &model_.graph()) initializers_[tensor.name()] = id;
   }
   for (const auto& tensor : graph.sparse_initializer()) {

@@ -72,12 +72,26 @@ class Packer {
     return add("reshape", {value}, {{"shape", count == 1 ? Shape{} : shape}});
   }
 
+  // Packed before it is turned: words that lie in memory as they are need no kernel.
+  ValueId pack(std::vector<ValueId> inputs, Attrs attrs) {
+    const Node* turned = editor_.producer(inputs[0], "transpose");
+    if (turned == nullptr) return add("pack_words", std::move(inputs), std::move(attrs));
+    const Node transpose = *turned;
+    const Ints& perm = transpose.ints_attr("perm");
+    for (const char* name : {"axis", "zero_axis"}) {
+      if (const auto axis = attrs.find(name); axis != attrs.end())
+        axis->second = perm[static_cast<size_t>(std::get<int64_t>(axis->second))];
+    }
+    inputs[0] = transpose.inputs[0];
+    return editor_.emit(transpose, "transpose", {pack(std::move(inputs), std::move(attrs))}, transpose.attrs);
+  }
+
   ValueId pack_pairs(size_t k, int64_t axis, int64_t zero_axis) {
     Attrs attrs = {{"axis", axis}, {"words", std::string("pairs")}};
     const bool known = zero(k) == kAbsent || splat_of(editor_.value(zero(k))) == 0.0;
-    if (known) return add("pack_words", {operand(k)}, std::move(attrs));
+    if (known) return pack({operand(k)}, std::move(attrs));
     if (editor_.type(zero(k)).elements() > 1) attrs["zero_axis"] = zero_axis;
-    return add("pack_words", {operand(k), zero(k)}, std::move(attrs));
+    return pack({operand(k), zero(k)}, std::move(attrs));
   }
 
   ValueId pack_bf16(size_t k, int64_t axis) {
@@ -146,8 +160,8 @@ class MatMulPacker : Packer {
   }
 
   ValueId multiply_quads() {
-    const ValueId packed[2] = {add("pack_words", {operand(0)}, quads(0, {{"axis", summed_axis(0)}})),
-                               add("pack_words", {operand(1)}, quads(1, {{"axis", summed_axis(1)}}))};
+    const ValueId packed[2] = {pack({operand(0)}, quads(0, {{"axis", summed_axis(0)}})),
+                               pack({operand(1)}, quads(1, {{"axis", summed_axis(1)}}))};
     const auto sums = [&](size_t k) {
       const ValueId sum = add("sum_words", {packed[k]}, quads(k, {{"axes", Ints{summed_axis(k)}}}));
       return spread(k, sum);
@@ -229,8 +243,8 @@ class ConvPacker : Packer {
       x = padded();
       attrs.erase("pads");
     }
-    const ValueId packed_x = add("pack_words", {x}, quads(0, {{"axis", int64_t{1}}}));
-    const ValueId packed_w = add("pack_words", {operand(1)}, quads(1, {{"axis", int64_t{1}}}));
+    const ValueId packed_x = pack({x}, quads(0, {{"axis", int64_t{1}}}));
+    const ValueId packed_w = pack({operand(1)}, quads(1, {{"axis", int64_t{1}}}));
     const ValueId y = add("conv_words", {packed_x, packed_w}, std::move(attrs));
     const ValueId x0 = shifted_zero(0, {});
     if (x0 == kAbsent) return y;

@@ -12,8 +12,8 @@ endif()
 find_program(TW_CCACHE ccache)
 if(TW_CCACHE)
   set(CMAKE_C_COMPILER_LAUNCHER ${TW_CCACHE})
-  # What precompiled headers need (ccache's manual): they hold the time macros of the headers, unused.
-  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros ${TW_CCACHE})
+  # What precompiled headers need, and dependencies from the compiler: nothing is preprocessed twice (ccache's manual).
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_DEPEND=1 CCACHE_SLOPPINESS=pch_defines,time_macros ${TW_CCACHE})
 endif()
 find_program(TW_LLD NAMES ld.lld-19 ld.lld)
 if(TW_LLD)
@@ -38,7 +38,7 @@ set(TW_STANDARD_HEADERS <algorithm> <array> <bit> <charconv> <chrono> <cmath> <c
   <unordered_map> <utility> <variant> <vector>)
 function(tw_precompile target)
   if(TW_PRECOMPILE)
-    target_precompile_headers(${target} PRIVATE "$<$<COMPILE_LANGUAGE:CXX>:${TW_STANDARD_HEADERS};${ARGN}>")
+    target_precompile_headers(${target} PRIVATE ${TW_STANDARD_HEADERS} ${ARGN})
   endif()
 endfunction()
 

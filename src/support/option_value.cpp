@@ -128,7 +128,7 @@ std::string print_value(const OptionRow&, const std::string& field) { return fie
 
 std::string print_value(const OptionRow&, const std::vector<std::string>& field) {
   std::string out;
-  for (const std::string& value : field) out += (out.empty() ? "" : " ") + quoted(value);
+  for (const std::string& value : field) out += (out.empty() ? "" : " ") + tw::quoted(value);
   return out;
 }
 

@@ -7,8 +7,13 @@
 
 namespace tw::construct {
 
-/// How much of a candidate's way is checked: the loops after each pass, or after the last one.
-enum class Passes : uint8_t { kEach, kLast };
+/// How much of a candidate's way is interpreted: the loops after each pass, after the last one, or nothing: it is only
+/// lowered, and printed for a GPU.
+enum class Passes : uint8_t { kEach, kLast, kNone };
+
+/// For each of so many candidates of one program: a few of them, the first and others evenly, are interpreted after the
+/// last pass. With TW_EVERY_CANDIDATE in the environment all are.
+std::vector<Passes> passes_of(size_t candidates);
 
 /// Values of the inputs: whole numbers, or some of them special (testing::special_inputs).
 enum class Values : uint8_t { kWhole, kSpecial };
@@ -20,8 +25,8 @@ te::Program merged(const te::Program& program);
 void check_candidate(const GroupTask& c, const targets::Target& t, const Construction& built, double tolerance,
                      Passes passes = Passes::kLast, Values values = Values::kWhole);
 
-/// All candidates of the family that takes the program on `target`, the first one after each pass; checks which family
-/// that is.
+/// Candidates of the family that takes the program on `target` (passes_of), the first one after each pass; checks which
+/// family that is.
 void check(const GroupTask& c, const std::string& target, const std::string& family, double tolerance = 0,
            Values values = Values::kWhole);
 

@@ -28,7 +28,7 @@ class Machine {
     const int64_t blocks = kernel_.blocks();
     for (int64_t block = 0; block < blocks; ++block) {
       for (tile_ = block; tile_ < kernel_.tiles; tile_ += blocks) {
-        if (code_->tile_var) code_->tile_var->i = tile_;
+        if (code_->tile_var) assign(*code_->tile_var, int_word(tile_));
         run(code_->steps);
       }
     }
@@ -42,17 +42,18 @@ class Machine {
 
   void run(Step& step) {
     step_ = &step;
-    ++statement_;
+    statement_ = ++clock_;
     switch (step.stmt->kind) {
       case StmtKind::kFor:
         for (int64_t i = 0; i < step.stmt->extent; ++i) {
-          step.var->i = i;
+          assign(*step.var, int_word(i));
           run(step.body);
         }
         return;
       case StmtKind::kLet: {
         const Word* value = words(*step.value);
-        std::copy_n(value, step.value->lanes, step.var);
+        std::copy_n(value, step.value->lanes, step.var->lanes.data());
+        step.var->changed = ++clock_;
         return run(step.body);
       }
       case StmtKind::kIf:
@@ -63,6 +64,11 @@ class Machine {
       default:
         return store(step);
     }
+  }
+
+  void assign(Var& var, Word value) {
+    var.lanes[0] = value;
+    var.changed = ++clock_;
   }
 
   // The value and the indices are evaluated for all lanes: only the write is predicated.
@@ -182,13 +188,19 @@ class Machine {
     return &node.value;
   }
 
+  // Before that it had another value; never 0, which is the stamp of what was not evaluated yet.
+  uint64_t holds_since(const Node& node) const {
+    return node.innermost == nullptr ? statement_ : std::max<uint64_t>(1, node.innermost->changed);
+  }
+
   Word scalar(Node& node) {
     if (node.op <= Op::kFloatImm) return node.value;
     if (node.op == Op::kVar) return *node.var;
     if (!node.shared) return compute(node);
-    if (node.stamp != statement_) {
+    const uint64_t since = holds_since(node);
+    if (node.stamp != since) {
       node.value = compute(node);
-      node.stamp = statement_;
+      node.stamp = since;
     }
     return node.value;
   }
@@ -257,11 +269,12 @@ class Machine {
     return node.out.data();
   }
 
-  // Of the wanted lanes of a shared node, those not yet evaluated in this statement; whether there are any. They count
-  // as evaluated from now on.
+  // Of the wanted lanes of a shared node, those not yet evaluated; whether there are any. They count as evaluated from
+  // now on.
   bool miss(Node& node, const Mask& mask) {
-    if (node.stamp != statement_) std::ranges::fill(node.done, 0);
-    node.stamp = statement_;
+    const uint64_t since = holds_since(node);
+    if (node.stamp != since) std::ranges::fill(node.done, 0);
+    node.stamp = since;
     bool any = false;
     for (int lane = 0; lane < node.lanes; ++lane) {
       node.missing[lane] = mask.has(lane) && !node.done[lane];
@@ -373,7 +386,8 @@ class Machine {
   std::unique_ptr<Code> code_;
   int64_t tile_ = 0;
   const Step* step_ = nullptr;
-  uint64_t statement_ = 0;  // statements begun
+  uint64_t clock_ = 1;      // counts statements and values of variables
+  uint64_t statement_ = 0;  // when the statement that runs began
   std::vector<Word> scratch_;
 };
 

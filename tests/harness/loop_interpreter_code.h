@@ -38,6 +38,13 @@ struct BufferSlot {
 
 struct Node;
 
+/// A loop's variable or a named value. Those of outer scopes change only before it does.
+struct Var {
+  std::vector<Word> lanes;
+  size_t depth = 0;       // variables declared before it
+  uint64_t changed = 0;   // when it got its value
+};
+
 /// buffer[indices] of a load or store.
 struct Access {
   BufferSlot* slot = nullptr;
@@ -49,15 +56,16 @@ struct Access {
   std::vector<int64_t> offsets;      // of each lane, in elements
 };
 
-/// One operation. A shared node, which several operations of a statement use, is evaluated once in each statement; a
-/// vector lane by lane, as far as lanes are wanted.
+/// One operation. What reads no memory is evaluated once for each value of its innermost variable, a shared node, which
+/// several operations of a statement use, once in each statement; a vector lane by lane, as far as lanes are wanted.
 struct Node {
   Op op;
   ScalarType type;  // of a lane of the result
   ScalarType from;  // of a lane of the first operand
   int lanes = 1;
   bool shared = false;
-  uint64_t stamp = 0;         // shared: the statement in which `value`, or `out` as far as `done`, was evaluated
+  const Var* innermost = nullptr;  // of a node that reads no memory; null: it does
+  uint64_t stamp = 0;         // shared: since when `value`, or `out` as far as `done`, holds
   int64_t lane = 0;           // kExtract
   Word value = {0};           // scalars
   std::vector<Word> out;      // vectors
@@ -75,7 +83,7 @@ struct Node {
 /// One statement; blocks are dissolved, prefetches dropped.
 struct Step {
   const StmtNode* stmt = nullptr;
-  Word* var = nullptr;  // kFor, kLet
+  Var* var = nullptr;  // kFor, kLet
   Node* value = nullptr;
   Node* predicate = nullptr;
   Access access;                    // kStore
@@ -89,8 +97,8 @@ struct Step {
 struct Code {
   std::deque<Node> nodes;
   std::deque<BufferSlot> buffers;
-  std::deque<std::vector<Word>> vars;
-  Word* tile_var = nullptr;
+  std::deque<Var> vars;
+  Var* tile_var = nullptr;
   std::vector<Step> steps;
 };
 

@@ -16,6 +16,7 @@ class Resolver {
 
   std::unique_ptr<Code> run() {
     for (const Buffer& param : kernel_.params) bind_param(param);
+    code_->vars.emplace_back();  // constants
     if (!kernel_.tile_var.empty()) code_->tile_var = declare_var(kernel_.tile_var, 1);
     code_->steps = steps(kernel_.body);
     return std::move(code_);
@@ -49,10 +50,9 @@ class Resolver {
     return slot;
   }
 
-  Word* declare_var(const std::string& name, int lanes) {
-    std::vector<Word>& words = code_->vars.emplace_back(lanes);
-    vars_[name] = words.data();
-    return words.data();
+  Var* declare_var(const std::string& name, int lanes) {
+    const size_t depth = code_->vars.size();
+    return vars_[name] = &code_->vars.emplace_back(std::vector<Word>(lanes), depth);
   }
 
   std::vector<Step> steps(const std::vector<Stmt>& stmts) {
@@ -114,13 +114,8 @@ class Resolver {
   Node* node(const Expr& e) {
     const auto known = nodes_.find(&*e);
     if (known != nodes_.end()) {
-      Node& found = *known->second;
-      found.shared = true;
-      if (found.lanes > 1) {
-        found.done.resize(found.lanes);
-        found.missing.resize(found.lanes);
-      }
-      return &found;
+      share(*known->second);
+      return known->second;
     }
     Node& made = code_->nodes.emplace_back();
     made.op = e.op();
@@ -133,9 +128,29 @@ class Resolver {
       for (const Expr& arg : e->args) made.args.push_back(node(arg));
       if (!e->args.empty()) made.from = e.arg(0).type().scalar();
       fill(*e, made);
+      find_innermost(made);
     }
     nodes_.emplace(&*e, &made);
     return &made;
+  }
+
+  static void share(Node& node) {
+    node.shared = true;
+    if (node.lanes > 1) {
+      node.done.resize(node.lanes);
+      node.missing.resize(node.lanes);
+    }
+  }
+
+  void find_innermost(Node& made) {
+    if (made.op == Op::kVar) return;
+    const Var* innermost = &code_->vars.front();
+    for (const Node* arg : made.args) {
+      if (arg->innermost == nullptr) return;
+      if (arg->innermost->depth > innermost->depth) innermost = arg->innermost;
+    }
+    made.innermost = innermost;
+    share(made);
   }
 
   void fill(const ExprNode& e, Node& made) {
@@ -147,7 +162,8 @@ class Resolver {
         made.value = float_word(e.number);
         return;
       case Op::kVar:
-        made.var = vars_.at(e.name);
+        made.innermost = vars_.at(e.name);
+        made.var = made.innermost->lanes.data();
         return;
       case Op::kExtract:
         made.lane = e.value;
@@ -175,7 +191,7 @@ class Resolver {
   Memory& memory_;
   std::unique_ptr<Code> code_;
   std::unordered_map<std::string, BufferSlot*> buffers_;
-  std::unordered_map<std::string, Word*> vars_;
+  std::unordered_map<std::string, Var*> vars_;
   std::unordered_map<const ExprNode*, Node*> nodes_;  // of the current statement
 };
 

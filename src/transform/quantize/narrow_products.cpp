@@ -7,8 +7,10 @@
 // What moves whole elements between a dequantization and a product moves bytes instead.
 #include <limits>
 
+#include "expr/word_product.h"
 #include "transform/passes.h"
 #include "transform/quantize/linear.h"
+#include "transform/conv_cost.h"
 
 namespace tw::transform {
 namespace {
@@ -23,7 +25,8 @@ struct Operand {
 
 class Narrower {
  public:
-  Narrower(const Graph& graph, const TransformContext& context) : editor_(graph, context.ops), log_(context.log) {}
+  Narrower(const Graph& graph, const TransformContext& context)
+      : editor_(graph, context.ops), context_(context), log_(context.log) {}
 
   Graph run() {
     editor_.for_each_old([&](const Node& node) {
@@ -84,6 +87,8 @@ class Narrower {
     if (node.op == "conv" && !has_words(node))
       return because("channels", "a group of {} has {} of its own: a word holds several of one group", node.name,
                      editor_.shape(node.inputs[1])[1] == 1 ? "one channel" : "an odd number of channels");
+    if (node.op == "conv" && is_winograds(node, *operands[1].from))
+      return because("winograd", "Winograd's algorithm multiplies fewer floats, and pairs of bytes take as long as one");
     if (summed(node) > kMaxSummed)
       return because("range", "sums of {} products of bytes may leave i32, the most are {}", summed(node), kMaxSummed);
     for (const size_t k : {0, 1}) {
@@ -99,6 +104,18 @@ class Narrower {
   bool has_words(const Node& conv) const {
     const int64_t each = editor_.shape(conv.inputs[1])[1];
     return each > 1 && (conv.int_attr_or("group", 1) == 1 || each % 2 == 0);
+  }
+
+  // Whether `conv` is faster as floats: where only pairs are summed, a pair of bytes takes the cycles of a float.
+  bool is_winograds(const Node& conv, const Dequantization& weights) const {
+    const TargetInfo& target = context_.target;
+    if (sums_words(target, WordFormat::kQuads) || context_.precision == Precision::kStrict ||
+        !times_convolutions(target))
+      return false;
+    std::optional<ConvProblem> problem = winograd_problem(editor_, conv, target);
+    if (!problem) return false;
+    problem->computed_weights = !editor_.value(weights.numbers).is_constant();
+    return best_algorithm(*problem, WeightsHome::kSharedCache, target) != 0;
   }
 
   int64_t summed(const Node& node) const {
@@ -193,6 +210,7 @@ class Narrower {
   }
 
   Editor editor_;
+  const TransformContext& context_;
   ReasonLog* log_;
 };
 

@@ -11,16 +11,13 @@
 #include "ops/winograd.h"
 #include "transform/editor.h"
 #include "transform/passes.h"
-#include "transform/rewrite/conv_cost.h"
+#include "transform/conv_cost.h"
 #include "transform/rewrite/winograd_weights.h"
 
 namespace tw::transform {
 namespace {
 
-constexpr int64_t kAlgorithms[] = {4, 2};  // tile sizes; 0 is the direct algorithm
-constexpr double kWorthIt = 0.95;          // of the direct time: what the model cannot tell stays direct
-constexpr int64_t kMinChannels = 8;        // fewer are not worth it
-constexpr double kCacheForWeights = 0.5;   // share of the last cache; activations and other programs need the rest
+constexpr double kCacheForWeights = 0.5;  // share of the last cache; activations and other programs need the rest
 
 struct Choice {
   size_t node = 0;
@@ -30,34 +27,6 @@ struct Choice {
 
 std::span<const float> floats_of(const graph::Value& constant) {
   return {reinterpret_cast<const float*>(constant.constant->data()), static_cast<size_t>(constant.type.elements())};
-}
-
-// The convolution of `node` as a problem of the cost model, when it has a form in the Winograd operators, and one that
-// the family of schedules takes.
-std::optional<ConvProblem> winograd_problem(const Editor& editor, const Node& node, const TargetInfo& target) {
-  const graph::Value& weights = editor.value(node.inputs[1]);
-  const Shape& w = weights.type.shape;
-  const size_t rank = w.size() - 2;
-  if (weights.type.type != DataType::f32() || node.int_attr_or("group", 1) != 1) return std::nullopt;
-  if (rank < 2 || rank > 3 || w[rank] != 3 || w[rank + 1] != 3) return std::nullopt;
-  const ops::Window window = ops::window_of(graph::make_call(editor.graph(), node), Shape(w.begin() + 2, w.end()));
-  for (size_t d = rank - 2; d < rank; ++d) {
-    if (window.strides[d] != 1 || window.dilations[d] != 1) return std::nullopt;
-  }
-  ConvProblem p{.batch = editor.type(node.inputs[0]).shape[0], .channels = w[1], .out_channels = w[0]};
-  p.high = window.out[rank - 2];
-  p.wide = window.out[rank - 1];
-  p.computed_weights = !weights.is_constant();
-  if (rank == 3) {
-    p.depth = std::max(window.highest(0), window.in[0] - 1) - std::min<int64_t>(0, window.lowest(0)) + 1;
-    p.out_depth = window.out[0];
-    p.kernel_depth = w[2];
-  }
-  const bool empty = p.batch == 0 || p.high == 0 || p.wide == 0 || p.out_depth == 0;
-  const bool flat = rank == 3 && (p.depth == 1) != (p.out_depth == 1);
-  const int64_t min = std::max<int64_t>(kMinChannels, target.lanes(DataType::f32()));
-  const bool narrow = p.channels < min || p.out_channels < min;
-  return empty || flat || narrow ? std::nullopt : std::optional(p);
 }
 
 std::vector<Choice> candidates(const Editor& editor, const TargetInfo& target) {
@@ -70,20 +39,6 @@ std::vector<Choice> candidates(const Editor& editor, const TargetInfo& target) {
     if (!w.is_constant() || ops::suits_winograd(w.type.shape, floats_of(w).data())) found.push_back({n, *problem, 0});
   }
   return found;
-}
-
-int64_t best_algorithm(const ConvProblem& problem, WeightsHome home, const TargetInfo& target) {
-  int64_t best = 0;
-  double min = kWorthIt * conv_ns(problem, 0, home, target);
-  for (const int64_t m : kAlgorithms) {
-    // Tiles of one row or one column are no matrix, and mostly multiplications by padding.
-    if (problem.high <= m || problem.wide <= m) continue;
-    const double ns = conv_ns(problem, m, home, target);
-    if (ns >= min) continue;
-    best = m;
-    min = ns;
-  }
-  return best;
 }
 
 int64_t kept_bytes(const graph::Graph& graph) {
@@ -142,10 +97,7 @@ void rewrite(Editor& editor, const Node& node, int64_t m) {
 
 graph::Graph choose_algorithms(const graph::Graph& graph, const TransformContext& context) {
   const TargetInfo& target = context.target;
-  const size_t levels = target.levels.size();
-  const bool has_parameters = target.kind == DeviceKind::kCpu && target.flop_per_ns > 0 && levels > 1 &&
-                              target.levels[levels - 1].all_per_ns > 0 && target.levels[levels - 2].all_per_ns > 0;
-  if (context.precision == Precision::kStrict || !has_parameters) return graph;
+  if (context.precision == Precision::kStrict || !times_convolutions(target)) return graph;
   Editor editor(graph, context.ops);
   std::vector<Choice> choices = candidates(editor, target);
   choose(choices, kept_bytes(editor.graph()), target);

@@ -1,14 +1,18 @@
-#include "transform/rewrite/conv_cost.h"
+#include "transform/conv_cost.h"
 
 #include <algorithm>
 #include <optional>
 
 #include "core/model_units.h"
+#include "ops/window.h"
 #include "support/math.h"
 
 namespace tw::transform {
 namespace {
 
+constexpr int64_t kAlgorithms[] = {4, 2};  // tile sizes; 0 is the direct algorithm
+constexpr double kWorthIt = 0.95;          // of the direct time: what the model cannot tell stays direct
+constexpr int64_t kMinChannels = 8;        // fewer are not worth it
 constexpr int64_t kElement = 4;         // bytes
 constexpr double kDirectLoss = 1.05;    // over the peak rate: edges, tails, entering tiles
 constexpr double kProductsLoss = 1.15;  // the same of Winograd's products, whose blocks are smaller
@@ -105,6 +109,52 @@ double conv_ns(const ConvProblem& p, int64_t m, WeightsHome home, const TargetIn
   const bool stay = weights <= kCacheShare * static_cast<double>(target.levels[1].capacity_bytes);
   const double passing = stay ? 0 : *blocks * weights / shared_cache(target).all_per_ns;
   return std::min(spread, transform + overlapped(arithmetic, std::max(reading, passing)));
+}
+
+bool times_convolutions(const TargetInfo& target) {
+  const size_t levels = target.levels.size();
+  return target.kind == DeviceKind::kCpu && target.flop_per_ns > 0 && levels > 1 &&
+         target.levels[levels - 1].all_per_ns > 0 && target.levels[levels - 2].all_per_ns > 0;
+}
+
+std::optional<ConvProblem> winograd_problem(const Editor& editor, const Node& node, const TargetInfo& target) {
+  const graph::Value& weights = editor.value(node.inputs[1]);
+  const Shape& w = weights.type.shape;
+  const size_t rank = w.size() - 2;
+  if (weights.type.type != DataType::f32() || node.int_attr_or("group", 1) != 1) return std::nullopt;
+  if (rank < 2 || rank > 3 || w[rank] != 3 || w[rank + 1] != 3) return std::nullopt;
+  const ops::Window window = ops::window_of(graph::make_call(editor.graph(), node), Shape(w.begin() + 2, w.end()));
+  for (size_t d = rank - 2; d < rank; ++d) {
+    if (window.strides[d] != 1 || window.dilations[d] != 1) return std::nullopt;
+  }
+  ConvProblem p{.batch = editor.type(node.inputs[0]).shape[0], .channels = w[1], .out_channels = w[0]};
+  p.high = window.out[rank - 2];
+  p.wide = window.out[rank - 1];
+  p.computed_weights = !weights.is_constant();
+  if (rank == 3) {
+    p.depth = std::max(window.highest(0), window.in[0] - 1) - std::min<int64_t>(0, window.lowest(0)) + 1;
+    p.out_depth = window.out[0];
+    p.kernel_depth = w[2];
+  }
+  const bool empty = p.batch == 0 || p.high == 0 || p.wide == 0 || p.out_depth == 0;
+  const bool flat = rank == 3 && (p.depth == 1) != (p.out_depth == 1);
+  const int64_t min = std::max<int64_t>(kMinChannels, target.lanes(DataType::f32()));
+  const bool narrow = p.channels < min || p.out_channels < min;
+  return empty || flat || narrow ? std::nullopt : std::optional(p);
+}
+
+int64_t best_algorithm(const ConvProblem& problem, WeightsHome home, const TargetInfo& target) {
+  int64_t best = 0;
+  double min = kWorthIt * conv_ns(problem, 0, home, target);
+  for (const int64_t m : kAlgorithms) {
+    // Tiles of one row or one column are no matrix, and mostly multiplications by padding.
+    if (problem.high <= m || problem.wide <= m) continue;
+    const double ns = conv_ns(problem, m, home, target);
+    if (ns >= min) continue;
+    best = m;
+    min = ns;
+  }
+  return best;
 }
 
 }  // namespace tw::transform

@@ -24,7 +24,6 @@ if(TW_LLVM)
   llvm_map_components_to_libnames(TW_LLVM_LIBS core passes x86codegen x86asmparser x86desc x86info mc object support)
   add_library(tw_llvm INTERFACE)
   target_include_directories(tw_llvm SYSTEM INTERFACE ${LLVM_INCLUDE_DIRS})
-  target_compile_definitions(tw_llvm INTERFACE ${LLVM_DEFINITIONS})
   target_link_libraries(tw_llvm INTERFACE ${TW_LLVM_LIBS})
 endif()
 

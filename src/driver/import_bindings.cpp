@@ -129,7 +129,7 @@ void set_state(const OptionRow&, const OptionText& text, CompileOptions& options
 std::string print_states(const OptionRow&, const CompileOptions& options) {
   std::string out;
   for (const StatePair& state : options.states) {
-    out += fmt::format("{}{}{};", quoted(state.input), quoted(state.output),
+    out += fmt::format("{}{}{};", in_quotes(state.input), in_quotes(state.output),
                        state.initial ? content_hash(*state.initial->bytes) : "");
   }
   return out;
@@ -137,16 +137,16 @@ std::string print_states(const OptionRow&, const CompileOptions& options) {
 
 std::string print_shapes(const OptionRow&, const CompileOptions& options) {
   return print_each(options, [](const frontend::ImportOptions& import, std::string& out) {
-    for (const auto& [name, shape] : import.shapes) out += quoted(name) + to_string(shape);
+    for (const auto& [name, shape] : import.shapes) out += in_quotes(name) + to_string(shape);
   });
 }
 
 std::string print_dims(const OptionRow&, const CompileOptions& options) {
   std::string out = print_each(options, [](const frontend::ImportOptions& import, std::string& text) {
-    for (const auto& [name, value] : import.dims) text += fmt::format("{}{};", quoted(name), value);
+    for (const auto& [name, value] : import.dims) text += fmt::format("{}{};", in_quotes(name), value);
   });
   for (const LeastExtents& least : options.least) {
-    for (const auto& [name, value] : least) out += fmt::format(" {}from {};", quoted(name), value);
+    for (const auto& [name, value] : least) out += fmt::format(" {}from {};", in_quotes(name), value);
     out += ".";
   }
   return out;
@@ -154,20 +154,20 @@ std::string print_dims(const OptionRow&, const CompileOptions& options) {
 
 std::string print_bounds(const OptionRow&, const CompileOptions& options) {
   return print_each(options, [](const frontend::ImportOptions& import, std::string& text) {
-    for (const auto& [name, value] : import.bounds) text += fmt::format("{}{};", quoted(name), value);
+    for (const auto& [name, value] : import.bounds) text += fmt::format("{}{};", in_quotes(name), value);
   });
 }
 
 std::string print_links(const OptionRow&, const CompileOptions& options) {
   return print_each(options, [](const frontend::ImportOptions& import, std::string& out) {
-    for (const std::string& folder : import.link_folders) out += quoted(folder);
+    for (const std::string& folder : import.link_folders) out += in_quotes(folder);
   });
 }
 
 std::string print_constants(const OptionRow&, const CompileOptions& options) {
   return print_each(options, [](const frontend::ImportOptions& import, std::string& out) {
     for (const auto& [name, constant] : import.constants) {
-      out += fmt::format("{}{} {};", quoted(name), to_string(constant.type),
+      out += fmt::format("{}{} {};", in_quotes(name), to_string(constant.type),
                          content_hash(std::span<const std::byte>(constant.to_bytes())));
     }
   });

@@ -328,7 +328,7 @@ void set_option(CompileOptions& options, std::string_view name, const OptionText
 std::string key_text(const CompileOptions& options) {
   std::string text;
   for (const Option<CompileOptions>& row : kOptions) {
-    if (row.key == OptionKey::kPart) text += fmt::format("{} {}\n", row.name, quoted(row.print_of(options)));
+    if (row.key == OptionKey::kPart) text += fmt::format("{} {}\n", row.name, in_quotes(row.print_of(options)));
   }
   return text;
 }

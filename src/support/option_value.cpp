@@ -78,7 +78,7 @@ std::vector<std::string> split_list(std::string_view text, char separator) {
   return parts;
 }
 
-std::string quoted(std::string_view text) {
+std::string in_quotes(std::string_view text) {
   std::string out = "\"";
   for (const char c : text) {
     if (c == '"' || c == '\\') out += '\\';
@@ -128,7 +128,7 @@ std::string print_value(const OptionRow&, const std::string& field) { return fie
 
 std::string print_value(const OptionRow&, const std::vector<std::string>& field) {
   std::string out;
-  for (const std::string& value : field) out += (out.empty() ? "" : " ") + tw::quoted(value);
+  for (const std::string& value : field) out += (out.empty() ? "" : " ") + in_quotes(value);
   return out;
 }
 

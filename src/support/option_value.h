@@ -72,7 +72,7 @@ size_t parse_choice(const OptionRow& row, const OptionText& text);
 /// "a,b,,c" -> "a", "b", "", "c".
 std::vector<std::string> split_list(std::string_view text, char separator = ',');
 /// "text" with quotes and line ends escaped: several of them in a row can be told apart.
-std::string quoted(std::string_view text);
+std::string in_quotes(std::string_view text);
 
 /// UsageError when `value` is out of the row's range.
 void check_range(const OptionRow& row, const OptionText& text, double value);

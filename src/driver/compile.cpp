@@ -268,6 +268,8 @@ Compiled compile_imported(const std::vector<frontend::ImportResult>& models, con
     const frontend::ImportOptions& import = options.imports[std::min(m, options.imports.size() - 1)];
     check_lengths(models[m], import, options.states);
     graphs.push_back(with_ranges(models[m], import, least_of(options, m)));
+    // A state would be changed by every part.
+    for (format::Extent& extent : graphs.back().extents) extent.in_parts = extent.in_parts && options.states.empty();
     if (m == 0) append(warnings, graphs[0].warnings);
   }
   Compiled out = compile_functions(std::move(graphs), options);

@@ -47,7 +47,10 @@ class RangeReader {
     FunctionGraph out{"", std::move(live.graph)};
     for (const auto& [id, rows] : live.outputs) check_output(out.graph.value(id), rows);
     for (size_t e = 0; e < extents_.size(); ++e) {
-      if (!extents_[e].is_counted()) out.extents.push_back(describe(e, out.graph, live.outputs));
+      if (extents_[e].is_counted()) continue;
+      out.extents.push_back(describe(e, out.graph, live.outputs));
+      const auto is_first = [](const format::ExtentDim& row) { return row.dim == 0; };
+      out.extents.back().in_parts = live.rows_are_apart[e] && std::ranges::all_of(out.extents.back().outputs, is_first);
     }
     for (const int e : live.counted) say_count(extents_[static_cast<size_t>(e)], live.outputs, e, out);
     return out;

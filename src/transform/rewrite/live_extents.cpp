@@ -28,13 +28,20 @@ class ExtentServer {
   }
 
   LiveGraph run() {
+    apart_.assign(extents_.size(), true);
     for (const auto& [id, rows] : dims_) {
-      if (in_.producer(id) < 0) rows_[id] = rows;
+      if (in_.producer(id) >= 0) continue;
+      rows_[id] = rows;
+      for (const LiveRows& r : rows) {
+        const bool has_its_place = in_.value(id).is_constant() || r.dim != 0;
+        if (has_its_place) apart_[static_cast<size_t>(r.length)] = false;
+      }
     }
     for (const Node& node : in_.nodes) add(node);
     const std::vector<RowsOfValue> rows = mapped(in_.outputs, [&](ValueId id) { return rows_of(id); });
     const std::vector<int> counted = add_counts(rows);
-    LiveGraph out{graph::compact(out_), {}, counted};
+    for (const RowsOfValue& of : rows) part(of, of);
+    LiveGraph out{graph::compact(out_), {}, counted, apart_};
     for (size_t o = 0; o < rows.size(); ++o) {
       if (!rows[o].empty()) out.outputs[out.graph.outputs[o]] = rows[o];
     }
@@ -86,6 +93,17 @@ class ExtentServer {
       rows_[id] = found.result;
     }
     masks_.append(node, found);
+    for (const RowsOfNode::Fill& fill : found.fills) apart_[static_cast<size_t>(fill.rows.length)] = false;
+    for (const RowsOfValue& rows : inputs) part(rows, found.result);
+  }
+
+  // Rows of one length that a value has once become rows that the next one has once, else some row meets others.
+  void part(const RowsOfValue& from, const RowsOfValue& to) {
+    for (const LiveRows& rows : from) {
+      const auto is_its = [&](const LiveRows& r) { return r.length == rows.length; };
+      if (std::ranges::count_if(from, is_its) != 1 || std::ranges::count_if(to, is_its) != 1)
+        apart_[static_cast<size_t>(rows.length)] = false;
+    }
   }
 
   // One row that is repeated for all.
@@ -123,6 +141,7 @@ class ExtentServer {
   std::vector<ValueId> lengths_;
   RowMasks masks_;
   std::map<ValueId, RowsOfValue> rows_;
+  std::vector<bool> apart_;  // by extent, see LiveGraph
 };
 
 }  // namespace

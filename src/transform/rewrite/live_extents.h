@@ -28,6 +28,8 @@ struct LiveGraph {
   DependentDims outputs;  // by output of `graph`
   /// Of the extents that come out of the run those that outputs depend on: each has one more output, its count.
   std::vector<int> counted = {};
+  /// By extent: whether each row of the outputs follows from its own of the inputs alone, whichever row that is.
+  std::vector<bool> rows_are_apart = {};
 };
 
 /// The input that says how large the extent is: "NAME_length".

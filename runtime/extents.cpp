@@ -24,12 +24,13 @@ EntryShapes::EntryShapes(const format::Entry& entry) : entry_(entry) {
   for (size_t e = 0; e < entry.extents.size(); ++e) extents_[e] = entry.extents[e].bound;
 }
 
-bool EntryShapes::read(const DLTensor* inputs) {
+bool EntryShapes::read(const DLTensor* inputs, Parts parts) {
   for (size_t e = 0; e < entry_.extents.size(); ++e) {
     const format::Extent& extent = entry_.extents[e];
     const format::ExtentDim& first = extent.inputs.front();
     extents_[e] = inputs[first.tensor].shape[first.dim] / first.times;
-    if (extents_[e] < extent.least || extents_[e] > extent.bound) return false;
+    const bool has_room = extents_[e] <= extent.bound || (parts == Parts::kYes && extent.in_parts);
+    if (extents_[e] < extent.least || !has_room) return false;
   }
   for (size_t i = 0; i < entry_.inputs.size(); ++i) {
     if (!has_shape(TensorRole::kInput, i, inputs[i])) return false;
@@ -42,6 +43,13 @@ bool EntryShapes::is_at_bounds() const {
     if (extents_[e] != entry_.extents[e].bound) return false;
   }
   return true;
+}
+
+int EntryShapes::beyond_bounds() const {
+  for (size_t e = 0; e < entry_.extents.size(); ++e) {
+    if (extents_[e] > entry_.extents[e].bound) return static_cast<int>(e);
+  }
+  return -1;
 }
 
 int64_t EntryShapes::extent(TensorRole role, size_t tensor, size_t dim) const {

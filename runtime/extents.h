@@ -20,12 +20,16 @@ class EntryShapes {
   /// At its bounds.
   explicit EntryShapes(const format::Entry& entry);
   EntryShapes(const format::Entry& entry, const Extents& extents) : entry_(entry), extents_(extents) {}
-  /// At those that inputs of the entry's ranks say. False where it has no such shapes.
-  bool read(const DLTensor* inputs);
+  /// Whether more rows than there is room for are taken where the entry can run in parts.
+  enum class Parts : uint8_t { kNo, kYes };
+  /// At the extents that inputs of the entry's ranks say. False where it has no such shapes.
+  bool read(const DLTensor* inputs, Parts parts);
 
   const format::Entry& entry() const { return entry_; }
   const Extents& extents() const { return extents_; }
   bool is_at_bounds() const;
+  /// The first extent that is more than its bound, which read() took in parts; -1: none is.
+  int beyond_bounds() const;
   int64_t extent(TensorRole role, size_t tensor, size_t dim) const;
   int64_t bytes(TensorRole role, size_t tensor) const;
   bool has_shape(TensorRole role, size_t tensor, const DLTensor& given) const;

@@ -5,6 +5,7 @@
 
 #include "runtime/device/cpu/cpu_features.h"
 #include "runtime/format/error.h"
+#include "runtime/parts.h"
 #include "runtime/read_file.h"
 #include "runtime/tensors.h"
 
@@ -107,6 +108,17 @@ int Model::find_entry(int index, const DLTensor* inputs, int input_count) const 
   return static_cast<int>(of.first) + runtime::find_entry(entries_of(of), inputs, input_count);
 }
 
+int Model::find_like(int entry, const DLTensor* inputs) const {
+  for (const format::Function& function : functions_) {
+    const auto first = static_cast<int>(function.first), end = first + static_cast<int>(function.count);
+    if (entry < first || entry >= end) continue;
+    for (int e = first; e < end; ++e) {
+      if (EntryShapes(this->entry(e)).read(inputs, EntryShapes::Parts::kNo)) return e;
+    }
+  }
+  return -1;
+}
+
 std::shared_ptr<State> Model::create_state(std::shared_ptr<const Model> model, const Options& options) {
   return std::make_shared<State>(model, model->artefact_, *model->device_, options);
 }
@@ -124,24 +136,24 @@ void Context::run(int function, const DLTensor* inputs, int input_count, const D
   const Use use(in_use_);
   const int entry = model_->find_entry(function, inputs, input_count);
   check_output_count(model_->entries_of(model_->function(function)), output_count);
-  run_checked(entry, {inputs, outputs}, [&](const Tensors& t) { device_->run(entry, t.inputs, t.outputs); });
+  run_checked(entry, {inputs, outputs}, [&](int e, const Tensors& t) { device_->run(e, t.inputs, t.outputs); });
 }
 
 void Context::run_entry(int entry, const DLTensor* inputs, const DLTensor* outputs) {
   const Use use(in_use_);
-  run_checked(entry, {inputs, outputs}, [&](const Tensors& t) { device_->run(entry, t.inputs, t.outputs); });
+  run_checked(entry, {inputs, outputs}, [&](int e, const Tensors& t) { device_->run(e, t.inputs, t.outputs); });
 }
 
 void Context::run_async(int entry, const DLTensor* inputs, const DLTensor* outputs, void* stream) {
   const Use use(in_use_);
   run_checked(entry, {inputs, outputs},
-              [&](const Tensors& t) { device_->run_async(entry, t.inputs, t.outputs, stream); });
+              [&](int e, const Tensors& t) { device_->run_async(e, t.inputs, t.outputs, stream); });
 }
 
 void Context::measure_entry(int entry, const DLTensor* inputs, const DLTensor* outputs, std::span<uint64_t> times_ns) {
   const Use use(in_use_);
   run_checked(entry, {inputs, outputs},
-              [&](const Tensors& t) { device_->measure(entry, t.inputs, t.outputs, times_ns); });
+              [&](int e, const Tensors& t) { device_->measure(e, t.inputs, t.outputs, times_ns); });
 }
 
 /// Runs `body` while nobody else changes the state, or reads it where `entry` changes it.
@@ -156,17 +168,37 @@ void Context::with_state(int entry, const Body& body) {
   body();
 }
 
-/// Gives `body` the tensors once they are checked, or others in their place where they are smaller than the entry's.
+/// Gives `body` the entry and the tensors once they are checked, or others in their place where they are smaller than
+/// the entry's; part by part where they are larger.
 template <typename Body>
 void Context::run_checked(int entry, const Tensors& given, const Body& body) {
   const EntryShapes shapes = check_tensors(model_->entry(entry), model_->device(), given.inputs, given.outputs);
+  if (shapes.beyond_bounds() >= 0) return run_in_parts(entry, shapes, given, body);
   last_entry_ = entry;
-  if (shapes.entry().extents.empty()) return with_state(entry, [&] { body(given); });
+  if (shapes.entry().extents.empty()) return with_state(entry, [&] { body(entry, given); });
   device_->set_extents(shapes.extents());
-  if (shapes.is_at_bounds()) return with_state(entry, [&] { body(given); });
+  if (shapes.is_at_bounds()) return with_state(entry, [&] { body(entry, given); });
   staging_.stage(shapes, given.inputs, given.outputs);
-  with_state(entry, [&] { body(Tensors{staging_.inputs(), staging_.outputs()}); });
+  with_state(entry, [&] { body(entry, Tensors{staging_.inputs(), staging_.outputs()}); });
   staging_.finish(shapes, given.outputs);
+}
+
+// The last part is what is left, where an entry takes so few rows; else its first rows are computed again.
+template <typename Body>
+void Context::run_in_parts(int entry, const EntryShapes& shapes, const Tensors& given, const Body& body) {
+  const auto along = static_cast<size_t>(shapes.beyond_bounds());
+  const int64_t rows = shapes.extents()[along], bound = shapes.entry().extents[along].bound;
+  PartOfTensors part(shapes, along, given.inputs, given.outputs);
+  for (int64_t first = 0; first < rows; first += bound) {
+    int takes = entry;
+    part.take(first, std::min(bound, rows - first));
+    if (rows - first < bound) takes = model_->find_like(entry, part.inputs());
+    if (takes < 0) {
+      part.take(rows - bound, bound);
+      takes = entry;
+    }
+    run_checked(takes, {part.inputs(), part.outputs()}, body);
+  }
 }
 
 const format::Entry* Context::last_entry() const {

@@ -41,6 +41,8 @@ class Model {
   }
   /// The entry of a function for these inputs.
   int find_entry(int function, const DLTensor* inputs, int input_count) const;
+  /// The entry of the same function as `entry` for these inputs, which one of them takes at once; -1: none does.
+  int find_like(int entry, const DLTensor* inputs) const;
   /// Whether a run of the entry leaves other states than it finds.
   bool changes_state(int entry) const { return changes_state_[static_cast<size_t>(entry)]; }
 
@@ -84,6 +86,8 @@ class Context {
   void with_state(int entry, const Body& body);
   template <typename Body>
   void run_checked(int entry, const Tensors& given, const Body& body);
+  template <typename Body>
+  void run_in_parts(int entry, const EntryShapes& shapes, const Tensors& given, const Body& body);
 
   std::shared_ptr<const Model> model_;
   std::shared_ptr<State> state_;

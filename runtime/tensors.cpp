@@ -194,8 +194,10 @@ int find_entry(Entries entries, const DLTensor* inputs, int input_count) {
   check_count("inputs", specs, input_count);
   require_tensors("inputs", specs, inputs);
   for (size_t i = 0; i < specs.size(); ++i) check_type_and_rank({"input", &specs[i]}, inputs[i]);
-  for (size_t e = 0; e < entries.size(); ++e) {
-    if (EntryShapes(entries[e]).read(inputs)) return static_cast<int>(e);
+  for (const EntryShapes::Parts parts : {EntryShapes::Parts::kNo, EntryShapes::Parts::kYes}) {
+    for (size_t e = 0; e < entries.size(); ++e) {
+      if (EntryShapes(entries[e]).read(inputs, parts)) return static_cast<int>(e);
+    }
   }
   fail_no_such_shape(entries, inputs);
 }
@@ -216,7 +218,7 @@ EntryShapes read_shapes(const format::Entry& entry, const DLTensor* inputs) {
   require_tensors("inputs", entry.inputs, inputs);
   for (size_t i = 0; i < entry.inputs.size(); ++i) check_type_and_rank({"input", &entry.inputs[i]}, inputs[i]);
   EntryShapes shapes(entry);
-  if (shapes.read(inputs)) return shapes;
+  if (shapes.read(inputs, EntryShapes::Parts::kYes)) return shapes;
   for (size_t i = 0; i < entry.inputs.size(); ++i) check_shape(shapes, TensorRole::kInput, i, inputs[i]);
   fail_no_such_shape({&entry, 1}, inputs);
 }

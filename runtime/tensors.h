@@ -16,8 +16,9 @@ DLDataType to_dlpack(format::DataType type);
 /// Entries of one function, at least one.
 using Entries = std::span<const format::Entry>;
 
-/// Number of the first of `entries` that takes the shapes of `inputs`. Throws Error(kInvalidArgument) for a wrong
-/// number, dtype or rank, Error(kNoSuchShape) naming the compiled shapes when no entry matches.
+/// Number of the first of `entries` that takes the shapes of `inputs` at once, or in parts where none does. Throws
+/// Error(kInvalidArgument) for a wrong number, dtype or rank, Error(kNoSuchShape) naming the compiled shapes when no
+/// entry matches.
 int find_entry(Entries entries, const DLTensor* inputs, int input_count);
 
 /// Throws Error(kInvalidArgument) if `count` is not the number of outputs.

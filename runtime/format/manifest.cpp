@@ -94,7 +94,7 @@ constexpr auto kFields<ExtentDim> = std::tuple(Field{"tensor", &ExtentDim::tenso
 template <>
 constexpr auto kFields<Extent> = std::tuple(Field{"name", &Extent::name}, Field{"least", &Extent::least},
                                             Field{"bound", &Extent::bound}, Field{"inputs", &Extent::inputs},
-                                            Field{"outputs", &Extent::outputs});
+                                            Field{"outputs", &Extent::outputs}, Field{"in_parts", &Extent::in_parts});
 // The key of the steps is missing: which they are is said by the kind of the target.
 template <>
 constexpr auto kFields<Entry> = std::tuple(Field{"name", &Entry::name}, Field{"function", &Entry::function},

@@ -183,6 +183,9 @@ struct Extent {
   int64_t bound = 1;              ///< more than `least`
   std::vector<ExtentDim> inputs;  ///< at least one
   std::vector<ExtentDim> outputs;
+  /// Whether each row of the outputs follows from its own of the inputs alone, so that more rows than the bound may run
+  /// part by part. All dims are the first ones then.
+  bool in_parts = false;
   friend bool operator==(const Extent&, const Extent&) = default;
 };
 

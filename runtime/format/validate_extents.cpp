@@ -24,6 +24,7 @@ void check_dims(const Extent& extent, const std::vector<ExtentDim>& dims, const 
     require(is_dim && row.times >= 1 && spec.shape[static_cast<size_t>(row.dim)] / row.times == extent.bound &&
                 spec.shape[static_cast<size_t>(row.dim)] % row.times == 0,
             "extent '", extent.name, "' is not that of tensor '", spec.name, "'");
+    require(!extent.in_parts || row.dim == 0, "extent '", extent.name, "' of tensor '", spec.name, "' has no parts");
     require(taken.insert({row.tensor, row.dim}).second, "tensor '", spec.name, "' has two extents in one dimension");
   }
 }

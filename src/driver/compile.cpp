@@ -263,14 +263,18 @@ std::vector<frontend::ImportResult> import_bytes(std::span<const std::byte> byte
 
 Compiled compile_imported(const std::vector<frontend::ImportResult>& models, const CompileOptions& options) {
   std::vector<FunctionGraph> graphs;
+  std::vector<std::string> warnings = models.front().warnings;
   for (size_t m = 0; m < models.size(); ++m) {
     const frontend::ImportOptions& import = options.imports[std::min(m, options.imports.size() - 1)];
     check_lengths(models[m], import, options.states);
     graphs.push_back(with_ranges(models[m], import, least_of(options, m)));
+    // A state would be changed by every part.
+    for (format::Extent& extent : graphs.back().extents) extent.in_parts = extent.in_parts && options.states.empty();
+    if (m == 0) append(warnings, graphs[0].warnings);
   }
   Compiled out = compile_functions(std::move(graphs), options);
   out.opset = models.front().opset;
-  out.warnings.insert(out.warnings.begin(), models.front().warnings.begin(), models.front().warnings.end());
+  out.warnings.insert(out.warnings.begin(), warnings.begin(), warnings.end());
   out.external_files = models.front().external_files;
   if (models.front().skeleton.empty() || out.manifest.entries.empty()) return out;
   const std::string metadata = frontend::metadata_of(std::as_bytes(std::span(models.front().skeleton)));

@@ -14,6 +14,7 @@ struct FunctionGraph {
   std::string function;  // "" where there is but one
   graph::Graph graph;
   std::vector<format::Extent> extents = {};  // each an input of the graph (driver/ranges.h)
+  std::vector<std::string> warnings = {};
 };
 
 }  // namespace tw::driver

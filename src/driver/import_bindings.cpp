@@ -99,6 +99,13 @@ void set_dim(const OptionRow&, const OptionText& text, CompileOptions& options) 
   for (size_t k = 0; k < values.size(); ++k) options.imports[k].dims[name] = parse_extent(values[k], text);
 }
 
+void set_bound(const OptionRow&, const OptionText& text, CompileOptions& options) {
+  const auto [name, size] = parse_binding(text);
+  const int64_t bound = parse_extent(size, text);
+  if (bound < 2) throw UsageError("{} '{}': expected room for at least 2 rows", text.spelled, text.text);
+  for (frontend::ImportOptions& import : options.imports) import.bounds[name] = bound;
+}
+
 void set_constant(const OptionRow&, const OptionText& text, CompileOptions& options) {
   const auto [name, file] = parse_binding(text);
   if (!file.starts_with('@')) throw UsageError("{} '{}': expected NAME=@FILE.npy", text.spelled, text.text);
@@ -143,6 +150,12 @@ std::string print_dims(const OptionRow&, const CompileOptions& options) {
     out += ".";
   }
   return out;
+}
+
+std::string print_bounds(const OptionRow&, const CompileOptions& options) {
+  return print_each(options, [](const frontend::ImportOptions& import, std::string& text) {
+    for (const auto& [name, value] : import.bounds) text += fmt::format("{}{};", in_quotes(name), value);
+  });
 }
 
 std::string print_links(const OptionRow&, const CompileOptions& options) {

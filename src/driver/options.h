@@ -63,8 +63,9 @@ using LeastExtents = std::map<std::string, int64_t>;
 /// What decides, besides the target and what is measured, the graph before groups are formed. An artefact keeps these
 /// options, so that refit makes the same graph of other weights.
 struct ModelOptions {
-  std::vector<frontend::ImportOptions> imports = {{}};  // one for each combination of shapes; each becomes an entry
-  std::vector<LeastExtents> least = {};                 // of each of `imports`; empty: none has a range
+  std::vector<frontend::ImportOptions> imports = {
+      {.counts_rows = true}};            // one for each combination of shapes; each becomes an entry
+  std::vector<LeastExtents> least = {};  // of each of `imports`; empty: none has a range
   Precision precision = Precision::kDefault;
   /// f32, f16 or bf16: what the model's f32 values are stored and multiplied as, where that keeps their meaning. Inputs
   /// and outputs keep their types.

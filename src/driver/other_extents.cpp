@@ -57,7 +57,7 @@ class Comparison {
       return whole;
     for (const auto& [key, value] : a.attrs) {
       // Extents follow from the types.
-      const bool is_extent = key == "shape" || key == "extents" || key == "repeats";
+      const bool is_extent = key == "shape" || key == "extent" || key == "extents" || key == "repeats";
       if (!b.has_attr(key) || (!is_extent && b.attrs.at(key) != value)) return whole;
     }
     for (size_t k = 0; k < a.inputs.size(); ++k) {

@@ -15,25 +15,27 @@ using graph::Graph;
 using graph::ValueId;
 using transform::LiveRows;
 
-// Ranges of the import that hold more than one extent.
-std::vector<transform::LiveExtent> live_extents(const frontend::ImportOptions& import, const LeastExtents& all) {
+// Ranges of the import that hold more than one extent, and what comes out of runs.
+std::vector<transform::LiveExtent> live_extents(const frontend::ImportResult& model,
+                                                const frontend::ImportOptions& import, const LeastExtents& all) {
   std::vector<transform::LiveExtent> extents;
   for (const auto& [name, least] : all) {
     const int64_t bound = import.dims.at(name);
     if (least < bound) extents.push_back({name, least, bound});
   }
+  for (const frontend::CountedRows& rows : model.counted)
+    extents.push_back({rows.name, 0, rows.bound, rows.rows, rows.count});
   return extents;
 }
 
 class RangeReader {
  public:
   RangeReader(const frontend::ImportResult& model, const frontend::ImportOptions& import, const LeastExtents& least)
-      : model_(model), import_(import), extents_(live_extents(import, least)) {}
+      : model_(model), import_(import), extents_(live_extents(model, import, least)) {}
 
   FunctionGraph run() {
     if (extents_.empty()) return {"", model_.graph};
-    if (model_.skeleton.empty())
-      throw Unsupported("the model is too large for a range: list the sizes, --dim {}=8,16,32", extents_.front().name);
+    if (model_.skeleton.empty()) throw refusal(extents_.front(), "the model is too large for what varies");
     whole_ = import_again(model_, import_).graph;
     for (size_t e = 0; e < extents_.size(); ++e) read(static_cast<int>(e));
     transform::LiveGraph live;
@@ -43,21 +45,46 @@ class RangeReader {
       throw refusal(extents_.front(), error.what());
     }
     FunctionGraph out{"", std::move(live.graph)};
-    for (size_t e = 0; e < extents_.size(); ++e) out.extents.push_back(describe(e, out.graph, live.outputs));
+    for (const auto& [id, rows] : live.outputs) check_output(out.graph.value(id), rows);
+    for (size_t e = 0; e < extents_.size(); ++e) {
+      if (extents_[e].is_counted()) continue;
+      out.extents.push_back(describe(e, out.graph, live.outputs));
+      const auto is_first = [](const format::ExtentDim& row) { return row.dim == 0; };
+      out.extents.back().in_parts = live.rows_are_apart[e] && std::ranges::all_of(out.extents.back().outputs, is_first);
+    }
+    for (const int e : live.counted) say_count(extents_[static_cast<size_t>(e)], live.outputs, e, out);
     return out;
   }
 
  private:
   static Unsupported refusal(const transform::LiveExtent& extent, const std::string& why) {
+    if (extent.is_counted())
+      return Unsupported(
+          "the number of rows of '{}' comes out of each run: {}. Fix what it comes from, --const NAME=@FILE",
+          extent.name, why);
     return Unsupported("--dim {0}={1}..{2}: {3}. List the sizes instead: --dim {0}={4},{2}", extent.name, extent.least,
                        extent.bound, why, std::max(extent.least, extent.bound / 2));
+  }
+
+  static void say_count(const transform::LiveExtent& extent, const transform::DependentDims& outputs, int e,
+                        FunctionGraph& out) {
+    std::vector<std::string> names;
+    for (const ValueId id : out.graph.outputs) {
+      const auto found = outputs.find(id);
+      if (found != outputs.end() && std::ranges::count(found->second, e, &LiveRows::length) > 0)
+        names.push_back("'" + out.graph.value(id).name + "'");
+    }
+    out.warnings.push_back(fmt::format(
+        "how many rows there are comes out of each run: {} {} room for {}, the output "
+        "'{}' says how many of them hold something",
+        fmt::join(names, ", "), names.size() == 1 ? "has" : "have", extent.bound, transform::output_of(extent)));
   }
 
   // What depends on the extent: values whose shapes are others one below the bound.
   void read(int e) {
     const transform::LiveExtent& extent = extents_[static_cast<size_t>(e)];
     const Graph smaller = imported(extent, extent.bound - 1);
-    if (extent.least < extent.bound - 1) imported(extent, extent.least);
+    if (const int64_t least = std::max<int64_t>(1, extent.least); least < extent.bound - 1) imported(extent, least);
     const Graph& graph = model_.graph;
     const auto take = [&](ValueId id, ValueId other, bool is_given) {
       if (id != graph::kAbsent) take_dims(id, smaller.value(other).type.shape, e, is_given);
@@ -75,7 +102,7 @@ class RangeReader {
 
   Graph imported(const transform::LiveExtent& extent, int64_t size) const {
     frontend::ImportOptions other = import_;
-    other.dims[extent.name] = size;
+    (extent.is_counted() ? other.bounds : other.dims)[extent.name] = size;
     Graph graph;
     try {
       graph = import_again(model_, other).graph;
@@ -118,7 +145,6 @@ class RangeReader {
     for (size_t o = 0; o < live.outputs.size(); ++o) {
       const auto found = outputs.find(live.outputs[o]);
       if (found == outputs.end()) continue;
-      check_output(live.value(live.outputs[o]), found->second);
       add(found->second, o, out.outputs);
     }
     if (out.inputs.empty()) throw UsageError("--dim {}: no input has that dimension", out.name);

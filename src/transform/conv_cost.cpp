@@ -13,14 +13,14 @@ namespace {
 constexpr int64_t kAlgorithms[] = {4, 2};  // tile sizes; 0 is the direct algorithm
 constexpr double kWorthIt = 0.95;          // of the direct time: what the model cannot tell stays direct
 constexpr int64_t kMinChannels = 8;        // fewer are not worth it
-constexpr int64_t kElement = 4;         // bytes
-constexpr double kDirectLoss = 1.05;    // over the peak rate: edges, tails, entering tiles
-constexpr double kProductsLoss = 1.15;  // the same of Winograd's products, whose blocks are smaller
-constexpr double kStepsLost = 4;        // reduction steps lost when a tile of products is entered and left
-constexpr double kCacheShare = 0.7;     // of L2 that the transformed input of a tile may fill
-constexpr double kExposedLine = 0.5;    // of the latency of a line of the shared cache that is read by itself
-constexpr double kReached = 0.5;        // share of the read rate of a memory that weights reach beside arithmetic
-constexpr double kSerial = 0.2;         // share of the shorter of two activities that does not overlap the longer one
+constexpr int64_t kElement = 4;            // bytes
+constexpr double kDirectLoss = 1.05;       // over the peak rate: edges, tails, entering tiles
+constexpr double kProductsLoss = 1.15;     // the same of Winograd's products, whose blocks are smaller
+constexpr double kStepsLost = 4;           // reduction steps lost when a tile of products is entered and left
+constexpr double kCacheShare = 0.7;        // of L2 that the transformed input of a tile may fill
+constexpr double kExposedLine = 0.5;       // of the latency of a line of the shared cache that is read by itself
+constexpr double kReached = 0.5;           // share of the read rate of a memory that weights reach beside arithmetic
+constexpr double kSerial = 0.2;  // share of the shorter of two activities that does not overlap the longer one
 
 // Issue cycles are vector multiply-adds.
 double arithmetic_cycles(const ConvProblem& p, int64_t m, double lanes) {

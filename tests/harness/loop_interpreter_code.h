@@ -41,8 +41,8 @@ struct Node;
 /// A loop's variable or a named value. Those of outer scopes change only before it does.
 struct Var {
   std::vector<Word> lanes;
-  size_t depth = 0;       // variables declared before it
-  uint64_t changed = 0;   // when it got its value
+  size_t depth = 0;      // variables declared before it
+  uint64_t changed = 0;  // when it got its value
 };
 
 /// buffer[indices] of a load or store.
@@ -64,13 +64,13 @@ struct Node {
   ScalarType from;  // of a lane of the first operand
   int lanes = 1;
   bool shared = false;
-  const Var* innermost = nullptr;  // of a node that reads no memory; null: it does
-  uint64_t stamp = 0;         // shared: since when `value`, or `out` as far as `done`, holds
-  int64_t lane = 0;           // kExtract
-  Word value = {0};           // scalars
-  std::vector<Word> out;      // vectors
-  std::vector<Node*> args;    // without the indices and predicate of a load
-  const Word* var = nullptr;  // kVar
+  const Var* innermost = nullptr;               // of a node that reads no memory; null: it does
+  uint64_t stamp = 0;                           // shared: since when `value`, or `out` as far as `done`, holds
+  int64_t lane = 0;                             // kExtract
+  Word value = {0};                             // scalars
+  std::vector<Word> out;                        // vectors
+  std::vector<Node*> args;                      // without the indices and predicate of a load
+  const Word* var = nullptr;                    // kVar
   double (*function)(const double*) = nullptr;  // kCall
   Access access;                                // kLoad
   Node* predicate = nullptr;                    // kLoad

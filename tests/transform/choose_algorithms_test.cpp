@@ -8,8 +8,8 @@
 #include "ops/winograd.h"
 #include "tests/harness/winograd_weights.h"
 #include "tests/transform/graph_tools.h"
-#include "transform/passes.h"
 #include "transform/conv_cost.h"
+#include "transform/passes.h"
 #include "transform/rewrite/winograd_weights.h"
 
 namespace tw::transform {

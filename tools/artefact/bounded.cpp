@@ -144,7 +144,9 @@ class Evaluation {
     } else if (const ElementaryFunction* function = find_elementary(node.op)) {
       scale = kUnitsOfUlp * u_sum * (out.type.type == DataType::f64() ? kUlpsOfF64 : function->max_ulp);
     } else if (op_class == graph::OpClass::kReduction && node.op.starts_with("reduce")) {
-      magnitude = apply(node, absolute(node, inputs))[k];
+      // An extremum is no larger than itself, whatever else there is: infinities stand for rows that are not there.
+      const bool is_extremum = node.op == "reduce_max" || node.op == "reduce_min";
+      if (!is_extremum) magnitude = apply(node, absolute(node, inputs))[k];
       scale = u_sum * std::sqrt(sum_length(inputs, out));
     } else if (op_class == graph::OpClass::kReduction) {
       double largest = 0;

@@ -25,7 +25,7 @@ Json import_json(const frontend::ImportOptions& import, std::string& blobs) {
     constants.push_back({name, to_string(tensor.type.type), tensor.type.shape, bytes.size()});
     blobs.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   }
-  return {{"shapes", shapes}, {"dims", dims}, {"constants", constants}};
+  return {{"shapes", shapes}, {"dims", dims}, {"bounds", import.bounds}, {"constants", constants}};
 }
 
 // The next `size` bytes of `rest`, which are then gone.
@@ -46,6 +46,8 @@ frontend::ImportOptions read_import(const Json& json, std::span<const uint8_t>& 
   frontend::ImportOptions import;
   json.at("shapes").get_to(import.shapes);
   json.at("dims").get_to(import.dims);
+  json.at("bounds").get_to(import.bounds);
+  import.counts_rows = true;
   for (const Json& row : json.at("constants")) {
     const TensorType type{type_of(row.at(1)), row.at(2).get<Shape>()};
     const auto bytes = take(rest, row.at(3).get<size_t>());

@@ -51,6 +51,7 @@ std::vector<ConverterRow> linear_attention_rows();
 std::vector<ConverterRow> einsum_rows();
 std::vector<ConverterRow> scatter_rows();
 std::vector<ConverterRow> order_rows();
+std::vector<ConverterRow> selection_rows();
 std::vector<ConverterRow> recurrent_rows();
 std::vector<ConverterRow> signal_rows();
 std::vector<ConverterRow> sample_rows();

@@ -43,11 +43,25 @@ enum class Purpose : uint8_t {
                // nothing. Initializers of f32 with dimensions may change: nothing is computed of them here
 };
 
+/// Values whose number of rows comes out of a run: there is room for `bound` of them along the first axis of `rows`, of
+/// which as many as `count`, i64[1], says hold something, the first ones.
+struct CountedRows {
+  std::string name;  // of the ONNX value that they are computed for
+  int64_t bound = 0;
+  std::string rows, count;  // values of the graph
+};
+
 struct ImportOptions {
-  std::map<std::string, Shape> shapes;                // --shape NAME=1x3x224x224: an input's whole shape
-  std::map<std::string, int64_t> dims;                // --dim NAME=8: a symbolic dimension, wherever it stands
-  std::map<std::string, graph::RefTensor> constants;  // --const NAME=@x.npy: an input that becomes a constant
-  std::shared_ptr<const Weights> weights = nullptr;   // of initializers of the main graph, in the place of their own
+  std::map<std::string, Shape> shapes = {};                // --shape NAME=1x3x224x224: an input's whole shape
+  std::map<std::string, int64_t> dims = {};                // --dim NAME=8: a symbolic dimension, wherever it stands
+  std::map<std::string, graph::RefTensor> constants = {};  // --const NAME=@x.npy: an input that becomes a constant
+  /// --bound NAME=N: rows of the operator's output NAME that there is room for, where their number comes out of a run;
+  /// without a word as many as its operands' shapes allow.
+  std::map<std::string, int64_t> bounds = {};
+  /// Whether such operators become ones with room for all their rows (ImportResult::counted). If not, what decides the
+  /// number must be known at import.
+  bool counts_rows = false;
+  std::shared_ptr<const Weights> weights = nullptr;  // of initializers of the main graph, in the place of their own
   /// --allow-links DIR: folders whose files external data may be, wherever the model lies: reached by links, or with
   /// several hard links. Without them links stay within the model's folder, and a file has one name.
   std::vector<std::string> link_folders = {};
@@ -57,6 +71,7 @@ struct ImportOptions {
 
 struct ImportResult {
   graph::Graph graph;  // compact; inputs and outputs in the model's order and under its names
+  std::vector<CountedRows> counted;
   std::vector<std::string> warnings;
   int64_t opset = 0;                        // of the default domain
   int64_t ir_version = 0;                   // of the model file

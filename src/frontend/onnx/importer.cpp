@@ -55,6 +55,7 @@ ImportResult Importer::run() {
   ImportResult result;
   find_weights(result);
   result.graph = builder_.finish(finish_outputs(scope));
+  result.counted = std::move(counted_);
   result.warnings = std::move(warnings_);
   result.external_files.assign(files_.read_files().begin(), files_.read_files().end());
   result.opset = opset_of(scope, "");
@@ -66,6 +67,11 @@ ImportResult Importer::run() {
 
 std::optional<int64_t> Importer::next_dropout() {
   return options_.purpose == Purpose::kTraining ? std::optional(dropouts_++) : std::nullopt;
+}
+
+void Importer::add_counted(CountedRows rows) {
+  if (at_ != &builder_) throw Unsupported("the number of rows of '{}' comes out of a loop's turn", rows.name);
+  counted_.push_back(std::move(rows));
 }
 
 void Importer::read_opsets() {

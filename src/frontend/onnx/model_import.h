@@ -7,6 +7,7 @@
 
 #include "frontend/onnx/file/tensor_data.h"
 #include "frontend/onnx/graph_builder.h"
+#include "frontend/onnx/imported.h"
 #include "frontend/onnx/loop_body.h"
 #include "frontend/onnx/scope.h"
 
@@ -24,6 +25,9 @@ class ModelImport {
   virtual void warn(std::string text) = 0;
   /// The number of the next Dropout that is kept; nothing where none is.
   virtual std::optional<int64_t> next_dropout() = 0;
+  virtual const ImportOptions& options() const = 0;
+  /// Rows whose number comes out of a run. Unsupported in a loop's body.
+  virtual void add_counted(CountedRows rows) = 0;
 
   /// Imports a subgraph (branch or loop body) in `outer`, whose names it sees, with its inputs bound by position;
   /// values made inside are named `prefix`... Returns its outputs; throws BodyUnsupported when one could not be

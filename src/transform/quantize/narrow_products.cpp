@@ -8,9 +8,9 @@
 #include <limits>
 
 #include "expr/word_product.h"
+#include "transform/conv_cost.h"
 #include "transform/passes.h"
 #include "transform/quantize/linear.h"
-#include "transform/conv_cost.h"
 
 namespace tw::transform {
 namespace {
@@ -88,7 +88,8 @@ class Narrower {
       return because("channels", "a group of {} has {} of its own: a word holds several of one group", node.name,
                      editor_.shape(node.inputs[1])[1] == 1 ? "one channel" : "an odd number of channels");
     if (node.op == "conv" && is_winograds(node, *operands[1].from))
-      return because("winograd", "Winograd's algorithm multiplies fewer floats, and pairs of bytes take as long as one");
+      return because("winograd",
+                     "Winograd's algorithm multiplies fewer floats, and pairs of bytes take as long as one");
     if (summed(node) > kMaxSummed)
       return because("range", "sums of {} products of bytes may leave i32, the most are {}", summed(node), kMaxSummed);
     for (const size_t k : {0, 1}) {

@@ -9,9 +9,9 @@
 
 #include "ops/window.h"
 #include "ops/winograd.h"
+#include "transform/conv_cost.h"
 #include "transform/editor.h"
 #include "transform/passes.h"
-#include "transform/conv_cost.h"
 #include "transform/rewrite/winograd_weights.h"
 
 namespace tw::transform {

@@ -1,4 +1,4 @@
-// Order and selection: TopK by counting, running sums by doubling, and selections known at import.
+// Order: TopK by counting, running sums by doubling.
 #include <algorithm>
 
 #include "frontend/onnx/converters.h"
@@ -100,46 +100,13 @@ Outputs convert_reverse_sequence(NodeContext& c) {
   return {e.op("gather_elements", {c.input(0), e.expand(source, shape)}, {{"axis", time_axis}})};
 }
 
-Outputs convert_compress(NodeContext& c) {
-  Emitter& e = c.emit();
-  const bool flat = !c.has_attr("axis");
-  const ValueId x = flat ? e.reshape(c.input(0), {c.type(0).elements()}) : c.input(0);
-  const int64_t axis = flat ? 0 : c.axis_or("axis", 0, c.rank(0));
-  if (!c.type(1).type.is_bool()) throw UserError("the condition is {}, it must be bool", to_string(c.type(1)));
-  const graph::RefTensor condition = c.constant(1, "condition");
-  std::vector<int64_t> kept;
-  for (int64_t i = 0; i < static_cast<int64_t>(condition.ints.size()); ++i) {
-    if (condition.ints[i] == 0) continue;
-    if (i >= e.shape(x)[axis]) throw UserError("the condition is longer than axis {}", axis);
-    kept.push_back(i);
-  }
-  return {e.gather(x, e.int_list(kept), axis)};
-}
-
-// The indices of all elements that are not 0, one column each.
-Outputs convert_non_zero(NodeContext& c) {
-  const graph::RefTensor x = c.constant(0, "X");
-  const Shape strides = row_major_strides(x.type.shape);
-  const size_t rank = x.type.shape.size();
-  std::vector<int64_t> found;
-  for (int64_t i = 0; i < x.type.elements(); ++i) {
-    if (x.at(i) != 0) found.push_back(i);
-  }
-  const int64_t count = static_cast<int64_t>(found.size());
-  graph::RefTensor result = graph::RefTensor::zeros({DataType::i64(), {static_cast<int64_t>(rank), count}});
-  for (size_t d = 0; d < rank; ++d) {
-    for (int64_t k = 0; k < count; ++k)
-      result.ints[static_cast<int64_t>(d) * count + k] = found[k] / strides[d] % x.type.shape[d];
-  }
-  return {c.emit().constant(result)};
-}
-
 }  // namespace
 
 std::vector<ConverterRow> order_rows() {
-  return {{"TopK", 1, 0, convert_top_k},          {"CumSum", 11, 0, convert_cumulative},
-          {"CumProd", 26, 0, convert_cumulative}, {"ReverseSequence", 10, 0, convert_reverse_sequence},
-          {"Compress", 9, 0, convert_compress},   {"NonZero", 9, 0, convert_non_zero}};
+  return {{"TopK", 1, 0, convert_top_k},
+          {"CumSum", 11, 0, convert_cumulative},
+          {"CumProd", 26, 0, convert_cumulative},
+          {"ReverseSequence", 10, 0, convert_reverse_sequence}};
 }
 
 }  // namespace tw::frontend

@@ -1,0 +1,50 @@
+// No order of writes is needed: the element of rank r is the largest number that goes to place r, where those that are
+// not wanted go to place 0 as -1.
+#include "frontend/onnx/counted_rows.h"
+
+#include <algorithm>
+
+namespace tw::frontend {
+namespace {
+
+const DataType kI64 = DataType::i64();
+
+int64_t bound_of(NodeContext& c, int64_t elements) {
+  constexpr int64_t kFewest = 2;  // rows of one length are told from others by having one less
+  const auto& bounds = c.importer().options().bounds;
+  const auto given = bounds.find(c.node().output(0));
+  return given == bounds.end() ? std::max(kFewest, elements) : given->second;
+}
+
+}  // namespace
+
+ValueId running_sum(Emitter& e, ValueId x, int64_t axis) {
+  const int64_t rank = e.rank(x), n = e.shape(x)[axis];
+  for (int64_t step = 1; step < n; step *= 2) {
+    std::vector<int64_t> pads(2 * rank, 0);
+    pads[axis] = step;
+    pads[axis + rank] = -step;
+    x = e.add(x, e.pad(x, pads, "constant", int64_t{0}));
+  }
+  return x;
+}
+
+Selected select_ranked(NodeContext& c, ValueId wanted, ValueId ranks) {
+  Emitter& e = c.emit();
+  const int64_t elements = e.shape(wanted)[0], bound = bound_of(c, elements);
+  const ValueId count = e.reduce("reduce_sum", e.cast(wanted, kI64), {0}, KeepDims::kYes);
+  const ValueId zero = e.scalar(0, kI64), none = e.scalar(-1, kI64);
+  const ValueId at = e.where(wanted, ranks, zero), number = e.where(wanted, e.int_list(sequence(elements)), none);
+  const ValueId rows = e.op("scatter_max", {number, at}, {{"axis", int64_t{0}}, {"extent", bound}});
+  const GraphBuilder& builder = c.importer().builder();
+  c.importer().add_counted({c.node().output(0), bound, builder.value_name(rows), builder.value_name(count)});
+  return {e.op("max", {rows, zero}), bound};
+}
+
+Selected select_true(NodeContext& c, ValueId wanted) {
+  Emitter& e = c.emit();
+  const ValueId number = running_sum(e, e.cast(wanted, kI64), 0);
+  return select_ranked(c, wanted, e.sub(number, e.scalar(1, kI64)));
+}
+
+}  // namespace tw::frontend

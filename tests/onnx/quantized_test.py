@@ -85,13 +85,13 @@ def images(model, weights, per_channel, zero):
     """A residual block with padding, strides and pooling; of too few channels for Winograd's algorithm."""
     axis = 0 if per_channel else None
     x = model.quantized("x")
-    bias = model.bias(6)
-    a = model.node("Conv", x, model.weights((6, 6, 3, 3), weights, axis, zero), bias, pads=[1, 1, 1, 1])
+    bias = model.bias(7)
+    a = model.node("Conv", x, model.weights((7, 7, 3, 3), weights, axis, zero), bias, pads=[1, 1, 1, 1])
     a = model.quantized(model.node("Relu", a))
-    b = model.quantized(model.node("Conv", a, model.weights((6, 6, 3, 3), weights, axis, zero), pads=[1, 1, 1, 1]))
+    b = model.quantized(model.node("Conv", a, model.weights((7, 7, 3, 3), weights, axis, zero), pads=[1, 1, 1, 1]))
     sum_ = model.quantized(model.node("Add", a, b))
     pool = model.quantized(model.node("MaxPool", sum_, kernel_shape=[2, 2], strides=[2, 2]))
-    return model.quantized(model.node("Conv", pool, model.weights((5, 6, 1, 1), weights, axis, zero))), (2, 6, 6, 6), 3
+    return model.quantized(model.node("Conv", pool, model.weights((5, 7, 1, 1), weights, axis, zero))), (2, 7, 6, 6), 3
 
 
 def float_operand(model, weights, per_channel, zero):

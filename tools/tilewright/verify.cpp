@@ -186,7 +186,9 @@ void verify_function(const GlobalOptions& global, const LoadedModel& model, Inpu
     inputs.entry = name;
     const std::vector<artefact::Array> arrays = artefact::with_fitting_scale(gather_inputs(inputs, session), session);
     const int entry = session.find_entry(arrays);
-    const graph::Graph* source = model.sources.empty() ? nullptr : &model.sources[entry].graph;
+    // Where rows are counted, the model's own graph computes with all that there is room for.
+    const bool has_source = !model.sources.empty() && model.sources[entry].counted.empty();
+    const graph::Graph* source = has_source ? &model.sources[entry].graph : nullptr;
     Progress progress(global);
     const artefact::VerifyReport report =
         artefact::verify_artefact(model.artefact, source, arrays, std::ref(progress), which);

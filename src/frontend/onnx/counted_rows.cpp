@@ -36,8 +36,7 @@ Selected select_ranked(NodeContext& c, ValueId wanted, ValueId ranks) {
   const ValueId zero = e.scalar(0, kI64), none = e.scalar(-1, kI64);
   const ValueId at = e.where(wanted, ranks, zero), number = e.where(wanted, e.int_list(sequence(elements)), none);
   const ValueId rows = e.op("scatter_max", {number, at}, {{"axis", int64_t{0}}, {"extent", bound}});
-  const GraphBuilder& builder = c.importer().builder();
-  c.importer().add_counted({c.node().output(0), bound, builder.value_name(rows), builder.value_name(count)});
+  c.importer().add_counted(c.node().output(0), bound, rows, count);
   return {e.op("max", {rows, zero}), bound};
 }
 

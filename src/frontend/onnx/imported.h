@@ -70,7 +70,8 @@ struct ImportOptions {
 };
 
 struct ImportResult {
-  graph::Graph graph;  // compact; inputs and outputs in the model's order and under its names
+  graph::Graph
+      graph;  // compact; inputs and outputs in the model's order and under its names, then `count` of `counted`
   std::vector<CountedRows> counted;
   std::vector<std::string> warnings;
   int64_t opset = 0;                        // of the default domain

@@ -54,7 +54,9 @@ ImportResult Importer::run() {
   if (!unsupported_.empty()) throw UnsupportedModel(std::move(unsupported_), std::move(bindable_));
   ImportResult result;
   find_weights(result);
-  result.graph = builder_.finish(finish_outputs(scope));
+  std::vector<ValueId> outputs = finish_outputs(scope);
+  append(outputs, counts_);
+  result.graph = builder_.finish(std::move(outputs));
   result.counted = std::move(counted_);
   result.warnings = std::move(warnings_);
   result.external_files.assign(files_.read_files().begin(), files_.read_files().end());
@@ -69,9 +71,10 @@ std::optional<int64_t> Importer::next_dropout() {
   return options_.purpose == Purpose::kTraining ? std::optional(dropouts_++) : std::nullopt;
 }
 
-void Importer::add_counted(CountedRows rows) {
-  if (at_ != &builder_) throw Unsupported("the number of rows of '{}' comes out of a loop's turn", rows.name);
-  counted_.push_back(std::move(rows));
+void Importer::add_counted(const std::string& name, int64_t bound, ValueId rows, ValueId count) {
+  if (at_ != &builder_) throw Unsupported("the number of rows of '{}' comes out of a loop's turn", name);
+  counted_.push_back({name, bound, builder_.value_name(rows), builder_.value_name(count)});
+  counts_.push_back(count);
 }
 
 void Importer::read_opsets() {

@@ -30,7 +30,7 @@ class Importer : public ModelImport {
   void warn(std::string text) override;
   std::optional<int64_t> next_dropout() override;
   const ImportOptions& options() const override { return options_; }
-  void add_counted(CountedRows rows) override;
+  void add_counted(const std::string& name, int64_t bound, graph::ValueId rows, graph::ValueId count) override;
 
   std::vector<graph::ValueId> import_body(const onnx::GraphProto& body, const NameScope& outer,
                                           const std::vector<graph::ValueId>& inputs,
@@ -102,8 +102,9 @@ class Importer : public ModelImport {
   std::map<std::string, graph::ValueId> initializers_;  // of the main graph, those that are needed
   std::set<const onnx::GraphProto*> turns_differ_;      // bodies of loops that are no one body for all turns
   std::vector<CountedRows> counted_;
-  int64_t dropouts_ = 0;  // of training
-  int64_t nodes_ = 0;     // converted so far
+  std::vector<graph::ValueId> counts_;  // of each of `counted_`
+  int64_t dropouts_ = 0;                // of training
+  int64_t nodes_ = 0;                   // converted so far
 };
 
 /// Imports a model whose external data lies in `folder`, with the skeleton that is left of it.

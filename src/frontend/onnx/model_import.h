@@ -27,7 +27,7 @@ class ModelImport {
   virtual std::optional<int64_t> next_dropout() = 0;
   virtual const ImportOptions& options() const = 0;
   /// Rows whose number comes out of a run. Unsupported in a loop's body.
-  virtual void add_counted(CountedRows rows) = 0;
+  virtual void add_counted(const std::string& name, int64_t bound, graph::ValueId rows, graph::ValueId count) = 0;
 
   /// Imports a subgraph (branch or loop body) in `outer`, whose names it sees, with its inputs bound by position;
   /// values made inside are named `prefix`... Returns its outputs; throws BodyUnsupported when one could not be

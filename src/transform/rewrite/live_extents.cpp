@@ -38,8 +38,8 @@ class ExtentServer {
       }
     }
     for (const Node& node : in_.nodes) add(node);
-    const std::vector<RowsOfValue> rows = mapped(in_.outputs, [&](ValueId id) { return rows_of(id); });
-    const std::vector<int> counted = add_counts(rows);
+    const std::vector<int> counted = keep_counts();
+    const std::vector<RowsOfValue> rows = mapped(out_.outputs, [&](ValueId id) { return rows_of(id); });
     for (const RowsOfValue& of : rows) part(of, of);
     LiveGraph out{graph::compact(out_), {}, counted, apart_};
     for (size_t o = 0; o < rows.size(); ++o) {
@@ -54,17 +54,17 @@ class ExtentServer {
     return found == rows_.end() ? RowsOfValue() : found->second;
   }
 
-  // Outputs that say how many rows of others hold something.
-  std::vector<int> add_counts(const std::vector<RowsOfValue>& outputs) {
+  // Outputs that say how many rows of others hold something. Those that no other depends on go.
+  std::vector<int> keep_counts() {
     std::vector<int> counted;
     for (size_t e = 0; e < extents_.size(); ++e) {
-      const auto is_its = [&](const LiveRows& r) { return r.length == static_cast<int>(e); };
-      const bool is_seen =
-          std::ranges::any_of(outputs, [&](const RowsOfValue& rows) { return std::ranges::any_of(rows, is_its); });
-      if (!extents_[e].is_counted() || !is_seen) continue;
+      if (!extents_[e].is_counted()) continue;
+      const bool is_seen = std::ranges::any_of(in_.outputs, [&](ValueId id) {
+        return std::ranges::count(rows_of(id), static_cast<int>(e), &LiveRows::length) > 0;
+      });
       out_.values[static_cast<size_t>(lengths_[e])].name = output_of(extents_[e]);
-      out_.outputs.push_back(lengths_[e]);
-      counted.push_back(static_cast<int>(e));
+      if (is_seen) counted.push_back(static_cast<int>(e));
+      if (!is_seen) std::erase(out_.outputs, lengths_[e]);
     }
     return counted;
   }

@@ -57,6 +57,7 @@ class NodeRows {
     if (node_.op == "slice") return {slice()};
     if (node_.op == "concat" || node_.op == "pad") return {beside_axes()};
     if (node_.op == "gather") return {gather()};
+    if (node_.op == "gather_nd") return {gather_tuples()};
     if (node_.op == "matmul" || node_.op == "matmul_integer") return matmul();
     if (node_.op == "softmax" || node_.op == "log_softmax") return softmax();
     if (is_spatial(node_) || is_one_of(node_, kByImage)) return {by_image()};
@@ -208,6 +209,17 @@ class NodeRows {
       rows.other = OtherRows::kFinite;
       for (const LiveRows& known : inputs_[0]) rows.other = std::min(rows.other, known.other);
       out.push_back(rows);
+    }
+    return out;
+  }
+
+  // The same at tuples of indices, of which those of one element lie along the last dim.
+  RowsOfValue gather_tuples() const {
+    if (!inputs_[0].empty() || node_.int_attr_or("batch_dims", 0) != 0) refuse();
+    RowsOfValue out = inputs_[1];
+    for (LiveRows& rows : out) {
+      if (rows.dim + 1 == shape(1).size()) refuse();
+      rows.other = OtherRows::kFinite;
     }
     return out;
   }

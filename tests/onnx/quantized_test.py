@@ -82,16 +82,16 @@ def matrices(model, weights, per_channel, zero):
 
 
 def images(model, weights, per_channel, zero):
-    """A residual block with padding, strides and pooling; of too few channels for Winograd's algorithm."""
+    """A residual block with padding, strides and pooling; its windows are none of Winograd's algorithm."""
     axis = 0 if per_channel else None
     x = model.quantized("x")
-    bias = model.bias(7)
-    a = model.node("Conv", x, model.weights((7, 7, 3, 3), weights, axis, zero), bias, pads=[1, 1, 1, 1])
+    bias = model.bias(12)
+    a = model.node("Conv", x, model.weights((12, 8, 3, 2), weights, axis, zero), bias, pads=[1, 0, 1, 1])
     a = model.quantized(model.node("Relu", a))
-    b = model.quantized(model.node("Conv", a, model.weights((7, 7, 3, 3), weights, axis, zero), pads=[1, 1, 1, 1]))
+    b = model.quantized(model.node("Conv", a, model.weights((12, 12, 3, 2), weights, axis, zero), pads=[1, 0, 1, 1]))
     sum_ = model.quantized(model.node("Add", a, b))
     pool = model.quantized(model.node("MaxPool", sum_, kernel_shape=[2, 2], strides=[2, 2]))
-    return model.quantized(model.node("Conv", pool, model.weights((5, 7, 1, 1), weights, axis, zero))), (2, 7, 6, 6), 3
+    return model.quantized(model.node("Conv", pool, model.weights((5, 12, 1, 1), weights, axis, zero))), (2, 8, 6, 6), 3
 
 
 def float_operand(model, weights, per_channel, zero):

@@ -16,7 +16,24 @@ int64_t bound_of(NodeContext& c, int64_t elements) {
   return given == bounds.end() ? std::max(kFewest, elements) : given->second;
 }
 
+// As many as there are.
+Selected known_elements(NodeContext& c, ValueId wanted, ValueId ranks) {
+  GraphBuilder& builder = c.importer().builder();
+  const auto known = [&](ValueId id) { return builder.is_constant(id) ? builder.constant(id) : builder.evaluate(id); };
+  const std::vector<int64_t> is_wanted = known(wanted).ints, rank = known(ranks).ints;
+  std::vector<int64_t> numbers(static_cast<size_t>(std::ranges::count(is_wanted, 1)));
+  for (size_t i = 0; i < is_wanted.size(); ++i) {
+    if (is_wanted[i] != 0) numbers[static_cast<size_t>(rank[i])] = static_cast<int64_t>(i);
+  }
+  return {c.emit().int_list(numbers), std::ssize(numbers)};
+}
+
 }  // namespace
+
+bool counts_rows(NodeContext& c) {
+  const ImportOptions& options = c.importer().options();
+  return options.counts_rows && options.purpose == Purpose::kInference;
+}
 
 ValueId running_sum(Emitter& e, ValueId x, int64_t axis) {
   const int64_t rank = e.rank(x), n = e.shape(x)[axis];
@@ -30,6 +47,7 @@ ValueId running_sum(Emitter& e, ValueId x, int64_t axis) {
 }
 
 Selected select_ranked(NodeContext& c, ValueId wanted, ValueId ranks) {
+  if (!counts_rows(c) || c.importer().builder().is_constant(wanted)) return known_elements(c, wanted, ranks);
   Emitter& e = c.emit();
   const int64_t elements = e.shape(wanted)[0], bound = bound_of(c, elements);
   const ValueId count = e.reduce("reduce_sum", e.cast(wanted, kI64), {0}, KeepDims::kYes);

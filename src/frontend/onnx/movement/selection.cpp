@@ -16,10 +16,6 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 const DataType kI64 = DataType::i64();
 
 // What is not known at import has its number in each run, where that is wanted; else constant() says what to bind.
-bool counts_rows(NodeContext& c) {
-  const ImportOptions& options = c.importer().options();
-  return options.counts_rows && options.purpose == Purpose::kInference;
-}
 bool is_counted(NodeContext& c, size_t k) { return counts_rows(c) && !c.is_constant(k); }
 
 ValueId flat(Emitter& e, ValueId x) { return e.reshape(x, {e.type(x).elements()}); }
@@ -236,7 +232,11 @@ Outputs convert_non_max_suppression(NodeContext& c) {
   const int64_t most = c.has(2) ? c.const_int(2, "max_output_boxes_per_class") : 0;
   const int64_t turns = std::clamp<int64_t>(most, 0, scores[2]);
   if (turns == 0 || num_elements(scores) == 0) return {e.constant(graph::RefTensor::zeros({kI64, {0, 3}}))};
-  if (!counts_rows(c)) c.constant(1, "scores");  // says what to bind
+  constexpr std::pair<size_t, std::string_view> kRoles[] = {
+      {0, "boxes"}, {1, "scores"}, {3, "iou_threshold"}, {4, "score_threshold"}};
+  for (const auto& [k, role] : kRoles) {
+    if (!counts_rows(c) && c.has(k)) c.constant(k, role);  // says what to bind
+  }
   const Suppression s{c.input(0),
                       c.input(1),
                       threshold_or(c, 3, 0),

@@ -223,7 +223,7 @@ class Reading(Case):
             tensors.append(ob.tensor(f"w{i}", [200 + i, 201 + i], [1] * (200 + i) * (201 + i)))
         self.write("deep.onnx", ob.model(nodes, [ob.value_info("x0", [64, 200])], [ob.value_info(f"x{layers}", [64, 200 + layers])], tensors))
         environment = {"TILEWRIGHT_NO_MEASURE": "0"}
-        text, code = self.terminal(["compile", "deep.onnx", "-o", "deep.tw", "--no-cache", "--measure-threads", "1", "--budget", "6s"], columns, environment)
+        text, code = self.terminal(["compile", "deep.onnx", "-o", "deep.tw", "--no-cache", "--measure-threads", "1", "--budget", "20s"], columns, environment)
         self.assertEqual(code, 0, text)
         return text
 

@@ -49,14 +49,25 @@ def test_shapes_and_dims() -> None:
 def test_every_size_of_a_range(sizes: Any) -> None:
     model = tw.compile(models.dense(batch="n"), dims={"n": sizes}, measure=False)
     assert [entry.name for entry in model.entries] == ["x:9..12x64", "x:1..8x64"]
-    for n in (1, 7, 8, 9, 12):
+    for n in (1, 7, 8, 9, 12, 13, 31):  # of more than 12 rows part by part
         x = random(n, 64)
         np.testing.assert_allclose(model(x), models.dense_expected(x), rtol=1e-5, atol=1e-5)
         binding = model.bind(x)
         binding.run()
         np.testing.assert_array_equal(binding.outputs["y"], model(x))
     with pytest.raises(tw.ShapeError, match="9..12"):
-        model(random(13, 64))
+        model(random(5, 32))
+
+
+def test_rows_whose_number_comes_out_of_a_run() -> None:
+    onnx = pytest.importorskip("onnx")
+    graph = onnx.parser.parse_graph("counted (float[5,7] x) => (int64[2,n] at) { at = NonZero(x) }")
+    artefact = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)])
+    model = tw.compile(artefact, measure=False)
+    x = random(5, 7)
+    x[x < 0.2] = 0
+    at, count = model(x)
+    np.testing.assert_array_equal(at[:, :count[0]], np.nonzero(x))
 
 
 def test_a_shape_that_contradicts_the_model() -> None:

@@ -23,7 +23,7 @@ size_t room_for(const format::Entry& entry) {
   return bytes;
 }
 
-/// Copies between a tensor at the extents and the entry's own. Both are row-major; `inner` are the bytes behind dim d.
+/// Copies between a tensor at the extents and the entry's own. Both are row-major.
 class SubTensor {
  public:
   SubTensor(const EntryShapes& shapes, TensorRole role, size_t tensor)

@@ -1,4 +1,5 @@
 // Entries that take smaller shapes than their own: what a run sees of them, and manifests that break the rules.
+#include <algorithm>
 #include <functional>
 #include <nlohmann/json.hpp>
 
@@ -30,6 +31,37 @@ TEST(Extents, RowsThatAreMissingAreLikeTheLast) {
       const auto from = static_cast<size_t>(std::min(bound - 1 - i, n - 1));
       EXPECT_EQ(sum.y.data[static_cast<size_t>(i)], sum.a.data[from] + sum.b.data[from]) << n << " at " << i;
     }
+  }
+}
+
+// The kernels reverse rows of their own, which shows the parts: 13 and 7 rows; 13, and the last 13 for two that are
+// left.
+TEST(Extents, MoreRowsRunInPartsWhereRowsAreApart) {
+  test::TestArtefact artefact = ranged_sums();
+  std::ranges::reverse(
+      artefact.manifest.entries);  // as the compiler has them: the first that takes parts is the largest
+  for (format::Entry& entry : artefact.manifest.entries) entry.extents[0].in_parts = true;
+  const auto model = test::load(artefact.file());
+  const auto context = test::make_context(model.get(), test::options_with(0));
+  struct Part {
+    int64_t first, count;
+  };
+  for (const auto& [n, parts] : {std::pair{20, std::vector<Part>{{0, 13}, {13, 7}}}, {15, {{0, 13}, {2, 13}}}}) {
+    test::SumCase sum(n, n);
+    EXPECT_OK(sum.run(context.get()));
+    std::vector<float> want(static_cast<size_t>(n));
+    for (const Part& part : parts) {
+      for (int64_t i = 0; i < part.count; ++i) {
+        const auto from = static_cast<size_t>(part.first + part.count - 1 - i);
+        want[static_cast<size_t>(part.first + i)] = sum.a.data[from] + sum.b.data[from];
+      }
+    }
+    EXPECT_EQ(std::vector<float>(sum.y.data.begin(), sum.y.data.end()), want) << n;
+    const DLTensor inputs[] = {sum.a.view(), sum.b.view()}, output = sum.y.view();
+    uint64_t times[3] = {};
+    EXPECT_OK(api().measure_entry(context.get(), 0, inputs, &output, times, 3));
+    EXPECT_TRUE(std::ranges::all_of(times, [](uint64_t ns) { return ns > 0; }));
+    EXPECT_TRUE(std::ranges::equal(want, sum.y.data)) << n;
   }
 }
 
@@ -102,6 +134,7 @@ TEST(Extents, HostileOnesAreRefused) {
       {"no elements for each", [](auto& x, auto&) { x.inputs[0].times = 0; }},
       {"too many elements for each", [](auto& x, auto&) { x.outputs[0].times = 2; }},
       {"a missing output", [](auto& x, auto&) { x.outputs[0].tensor = 1; }},
+      {"parts along a second dim", [](auto& x, auto&) { x.in_parts = true, x.inputs[1].dim = 1; }},
       {"too many", [](auto& x, auto& e) { e.extents.assign(format::Extent::kMost + 1, x); }},
       {"a buffer of a missing one",
        [](auto&, auto& e) {

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "frontend/onnx/running.h"
+
 namespace tw::frontend {
 namespace {
 
@@ -35,17 +37,6 @@ bool counts_rows(NodeContext& c) {
   return options.counts_rows && options.purpose == Purpose::kInference;
 }
 
-ValueId running_sum(Emitter& e, ValueId x, int64_t axis) {
-  const int64_t rank = e.rank(x), n = e.shape(x)[axis];
-  for (int64_t step = 1; step < n; step *= 2) {
-    std::vector<int64_t> pads(2 * rank, 0);
-    pads[axis] = step;
-    pads[axis + rank] = -step;
-    x = e.add(x, e.pad(x, pads, "constant", int64_t{0}));
-  }
-  return x;
-}
-
 Selected select_ranked(NodeContext& c, ValueId wanted, ValueId ranks) {
   if (!counts_rows(c) || c.importer().builder().is_constant(wanted)) return known_elements(c, wanted, ranks);
   Emitter& e = c.emit();
@@ -60,7 +51,7 @@ Selected select_ranked(NodeContext& c, ValueId wanted, ValueId ranks) {
 
 Selected select_true(NodeContext& c, ValueId wanted) {
   Emitter& e = c.emit();
-  const ValueId number = running_sum(e, e.cast(wanted, kI64), 0);
+  const ValueId number = running(e, e.cast(wanted, kI64), 0, "add", RunsFrom::kBegin);
   return select_ranked(c, wanted, e.sub(number, e.scalar(1, kI64)));
 }
 

@@ -7,9 +7,6 @@ namespace tw::frontend {
 /// Whether what comes out of a run may be selected; else what decides must be known at import.
 bool counts_rows(NodeContext& c);
 
-/// `x` summed along its axis up to and with each element, by doubling.
-graph::ValueId running_sum(Emitter& e, graph::ValueId x, int64_t axis);
-
 /// Numbers of the elements that are wanted, in the order of their ranks.
 struct Selected {
   graph::ValueId numbers;  // i64[bound]; 0 behind the last one

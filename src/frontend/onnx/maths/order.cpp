@@ -1,7 +1,8 @@
-// Order: TopK by counting, running sums by doubling.
+// Order: TopK by counting, running sums and products, reversed rows.
 #include <algorithm>
 
 #include "frontend/onnx/converters.h"
+#include "frontend/onnx/running.h"
 
 namespace tw::frontend {
 namespace {
@@ -58,29 +59,16 @@ Outputs convert_top_k(NodeContext& c) {
   return {e.transpose(values, perm), e.transpose(indices, perm)};
 }
 
-// x shifted along the axis by `distance` towards its end (or its beginning), `fill` coming in.
-ValueId shifted(Emitter& e, ValueId x, int64_t axis, int64_t distance, graph::Attr fill) {
-  const int64_t rank = static_cast<int64_t>(e.shape(x).size());
-  std::vector<int64_t> pads(2 * rank, 0);
-  pads[axis] = distance;
-  pads[axis + rank] = -distance;
-  return e.pad(x, pads, "constant", std::move(fill));
-}
-
-// After step s each element holds the sum (product) of the 2^s elements that end in it.
 Outputs convert_cumulative(NodeContext& c) {
   Emitter& e = c.emit();
   const int64_t axis = normalize_axis(c.const_int(1, "axis"), c.rank(0));
-  const int64_t n = c.shape(0)[axis];
-  const int64_t direction = c.int_or("reverse", 0) != 0 ? -1 : 1;
-  const bool product = c.op() == "CumProd";
-  const graph::Attr fill = int64_t{product ? 1 : 0};
+  const RunsFrom from = c.int_or("reverse", 0) != 0 ? RunsFrom::kEnd : RunsFrom::kBegin;
+  const std::string_view op = c.op() == "CumProd" ? "mul" : "add";
   ValueId x = c.input(0);
-  if (n == 0) return {x};
-  if (c.int_or("exclusive", 0) != 0) x = shifted(e, x, axis, direction, fill);
-  for (int64_t step = 1; step < n; step *= 2)
-    x = e.op(product ? "mul" : "add", {x, shifted(e, x, axis, step * direction, fill)});
-  return {x};
+  const bool is_exclusive = c.int_or("exclusive", 0) != 0;
+  if (c.shape(0)[axis] == 0) return {x};
+  if (is_exclusive) x = shifted(e, x, axis, static_cast<int64_t>(from), op);
+  return {running(e, x, axis, op, from)};
 }
 
 // Element t of a row of length l comes from l - 1 - t for t < l, from t after it.

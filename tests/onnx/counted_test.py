@@ -173,6 +173,9 @@ def refusals(tilewright, folder):
     Case("last", last, {"x": x}, {}, [const("end", np.array(-1, INT64))], also=["y"]).save(folder / "m.onnx")
     said = run(tilewright, "compile", folder / "m.onnx", "--no-measure", "-o", folder / "m.tw", code=3)
     assert "'at'" in said and "y_node" in said, said
+    few.save(folder / "m.onnx")
+    said = run(tilewright, "compile", folder / "m.onnx", "--bound", "to=4", "-o", folder / "m.tw", code=3)
+    assert "it does of at" in said, said
     said = run(tilewright, "compile", folder / "m.onnx", "--bound", "at=1", "-o", folder / "m.tw", code=2)
     assert "at least 2" in said, said
 

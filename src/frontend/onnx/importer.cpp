@@ -52,6 +52,7 @@ ImportResult Importer::run() {
   add_initializers(graph, names_read(graph.node(), needed), scope);
   import_nodes(graph.node(), std::move(needed), scope);
   if (!unsupported_.empty()) throw UnsupportedModel(std::move(unsupported_), std::move(bindable_));
+  check_bounds();
   ImportResult result;
   find_weights(result);
   std::vector<ValueId> outputs = finish_outputs(scope);
@@ -75,6 +76,16 @@ void Importer::add_counted(const std::string& name, int64_t bound, ValueId rows,
   if (at_ != &builder_) throw Unsupported("the number of rows of '{}' comes out of a loop's turn", name);
   counted_.push_back({name, bound, builder_.value_name(rows), builder_.value_name(count)});
   counts_.push_back(count);
+}
+
+// That each bound is one of rows that a run counts.
+void Importer::check_bounds() const {
+  const std::vector<std::string> known = mapped(counted_, [](const CountedRows& rows) { return rows.name; });
+  for (const auto& [name, bound] : options_.bounds) {
+    if (std::ranges::find(known, name) == known.end())
+      throw UserError("--bound {}={}: no run counts rows of a value of that name{}", name, bound,
+                      known.empty() ? "" : fmt::format("; it does of {}", fmt::join(known, ", ")));
+  }
 }
 
 void Importer::read_opsets() {

@@ -64,6 +64,7 @@ class Importer : public ModelImport {
   void add_initializers(const onnx::GraphProto& graph, const Names& needed, NameScope& scope);
   TensorData initial_value(const onnx::TensorProto& tensor, const NameScope& scope) const;
   bool may_be_weight(const TensorType& type) const;
+  void check_bounds() const;
   void find_weights(ImportResult& result) const;
   void import_nodes(const google::protobuf::RepeatedPtrField<onnx::NodeProto>& nodes, Names needed, NameScope& scope);
   void import_node(const onnx::NodeProto& node, NameScope& scope);

@@ -80,11 +80,11 @@ void Importer::add_counted(const std::string& name, int64_t bound, ValueId rows,
 
 // That each bound is one of rows that a run counts.
 void Importer::check_bounds() const {
-  const std::vector<std::string> known = mapped(counted_, [](const CountedRows& rows) { return rows.name; });
   for (const auto& [name, bound] : options_.bounds) {
-    if (std::ranges::find(known, name) == known.end())
-      throw UserError("--bound {}={}: no run counts rows of a value of that name{}", name, bound,
-                      known.empty() ? "" : fmt::format("; it does of {}", fmt::join(known, ", ")));
+    if (std::ranges::find(counted_, name, &CountedRows::name) != counted_.end()) continue;
+    const std::string known = fmt::format("{}", fmt::join(mapped(counted_, &CountedRows::name), ", "));
+    throw UserError("--bound {}={}: no run counts rows of a value of that name{}{}", name, bound,
+                    known.empty() ? "" : "; it does of ", known);
   }
 }
 

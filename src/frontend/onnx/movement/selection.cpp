@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 #include <map>
+#include <ranges>
 
 #include "frontend/onnx/converters.h"
 #include "frontend/onnx/counted_rows.h"
@@ -93,15 +94,12 @@ Outputs known_unique(NodeContext& c, bool sorted) {
   for (int64_t i = 0; i < x.type.elements(); ++i) {
     const auto [slot, is_new] = slots.try_emplace(x.at(i), std::ssize(first));
     if (is_new) first.push_back(i);
-    if (is_new) counts.push_back(0);
+    counts.resize(first.size());
     ++counts[static_cast<size_t>(slot->second)];
     slot_of.push_back(slot->second);
   }
-  std::vector<int64_t> place(first.size());
-  std::vector<int64_t> order;
-  for (const auto& [number, slot] : slots) order.push_back(slot);
-  if (!sorted) order = sequence(std::ssize(first));
-  std::vector<int64_t> indices, of;
+  std::vector<int64_t> order = sequence(std::ssize(first)), place(first.size()), indices, of;
+  if (sorted) std::ranges::copy(slots | std::views::values, order.begin());
   for (size_t k = 0; k < order.size(); ++k) {
     place[static_cast<size_t>(order[k])] = static_cast<int64_t>(k);
     indices.push_back(first[static_cast<size_t>(order[k])]);
@@ -191,14 +189,12 @@ struct Suppression {
 LoopBody::Made take_boxes(NodeContext& c, const Suppression& s) {
   Emitter& e = c.emit();
   const ValueId nothing = e.number(s.scores, -kInfinity);
-  const ValueId wanted =
-      s.least == graph::kAbsent ? e.op("greater", {s.scores, nothing}) : e.op("greater", {s.scores, s.least});
+  const ValueId wanted = e.op("greater", {s.scores, s.least == graph::kAbsent ? nothing : s.least});
   const ValueId start = e.where(wanted, s.scores, nothing);
-  const Corners corners = corners_of(e, s.boxes, s.has_centers);
+  Corners all = corners_of(e, s.boxes, s.has_centers);
   const int64_t count = e.shape(s.scores)[2];
   LoopBody loop(c.importer().builder(), e.name());
   const ValueId left = loop.carried(start);
-  Corners all = corners;
   for (ValueId* value : {&all.low[0], &all.low[1], &all.high[0], &all.high[1], &all.area})
     *value = loop.captured(*value);
   const ValueId threshold = loop.captured(s.threshold);
@@ -218,10 +214,6 @@ LoopBody::Made take_boxes(NodeContext& c, const Suppression& s) {
   return loop.finish(s.turns, {{in.where(gone, none, left)}}, {{at}, {is_there}});
 }
 
-ValueId threshold_or(NodeContext& c, size_t k, double fallback) {
-  return c.has(k) ? c.emit().reshape(c.input(k), {}) : c.emit().scalar(fallback, DataType::f32());
-}
-
 Outputs convert_non_max_suppression(NodeContext& c) {
   Emitter& e = c.emit();
   const Shape scores = c.shape(1);
@@ -237,13 +229,10 @@ Outputs convert_non_max_suppression(NodeContext& c) {
   for (const auto& [k, role] : kRoles) {
     if (!counts_rows(c) && c.has(k)) c.constant(k, role);  // says what to bind
   }
-  const Suppression s{c.input(0),
-                      c.input(1),
-                      threshold_or(c, 3, 0),
-                      c.has(4) ? threshold_or(c, 4, 0) : graph::kAbsent,
-                      turns,
-                      c.int_or("center_point_box", 0) != 0};
-  const LoopBody::Made made = take_boxes(c, s);
+  const ValueId least = c.has(4) ? e.reshape(c.input(4), {}) : graph::kAbsent;
+  const ValueId threshold = c.has(3) ? e.reshape(c.input(3), {}) : e.scalar(0, DataType::f32());
+  const bool has_centers = c.int_or("center_point_box", 0) != 0;
+  const LoopBody::Made made = take_boxes(c, {c.input(0), c.input(1), threshold, least, turns, has_centers});
   // [turns, batch, classes, 1] as [batch, classes, turns].
   const Shape shape{scores[0], scores[1], turns};
   const auto by_class = [&](ValueId stack) {

@@ -51,6 +51,13 @@ function(tw_precompiled_by owner)
   endforeach()
 endfunction()
 
+# What evaluates values and interprets loops: tests run it for minutes, so it is optimized in every preset but `dev`.
+set(TW_HOT expr te graph loop ops)
+function(tw_optimize target)
+  target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O3>)
+  tw_precompiled_by(tw_expr ${target})
+endfunction()
+
 # tw_library(NAME FOLDERS DEPS...): static library tw_NAME from every .cpp directly in FOLDERS, a list.
 function(tw_library name folders)
   list(TRANSFORM folders APPEND "/*.cpp" OUTPUT_VARIABLE patterns)
@@ -65,9 +72,12 @@ function(tw_library name folders)
       target_link_libraries(tw_${name} PUBLIC ${dep})
     endif()
   endforeach()
-  if(name STREQUAL support)
-    tw_precompile(tw_support <fmt/format.h> <fmt/ranges.h>)
-  elseif(NOT name STREQUAL codegen_llvm)  # which is compiled without type information
+  if(name MATCHES "^(support|expr)$")
+    tw_precompile(tw_${name} <fmt/format.h> <fmt/ranges.h>)
+  endif()
+  if(name IN_LIST TW_HOT)
+    tw_optimize(tw_${name})
+  elseif(NOT name MATCHES "^(support|codegen_llvm|frontend_onnx)$")  # which have their own
     tw_precompiled_by(tw_support tw_${name})
   endif()
 endfunction()

@@ -97,7 +97,7 @@ void check_blocks(const te::Program& whole, size_t products, size_t most = 2) {
     for (const Construction& c : construct(t.families, task, t.info, nullptr)) {
       if (c.trace.at(0).find(does) == std::string::npos || ++tried > most) continue;
       SCOPED_TRACE(fmt::format("{}: {}", target, c.trace[0]));
-      check_candidate(task, t, c, 1e-2, Passes::kLast);
+      check_candidate(task, t, c, 1e-2);
       EXPECT_EQ(schedule::apply(te::apply_layouts(program, c.constant_layouts), c.schedule).kernels.size(), 1U);
     }
     schedule::Schedule inlined;

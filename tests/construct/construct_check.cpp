@@ -4,7 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
+#include <map>
 
 #include "codegen/cuda/emit.h"
 #include "lower/pass.h"
@@ -12,6 +12,7 @@
 #include "te/merge_axes.h"
 #include "te/rewrite.h"
 #include "tests/harness/loop_check.h"
+#include "tests/harness/takes_all.h"
 
 namespace tw::construct {
 
@@ -22,7 +23,23 @@ te::Program merged(const te::Program& program) {
 
 namespace {
 
-constexpr size_t kInterpreted = 4;  // candidates; more take minutes
+// How often the running test has been here with `key`, this time in it.
+size_t times_with(const std::string& key) {
+  static const ::testing::TestInfo* running = nullptr;
+  static std::map<std::string, size_t> times;
+  const ::testing::TestInfo* now = ::testing::UnitTest::GetInstance()->current_test_info();
+  if (now != running) times.clear();
+  running = now;
+  return ++times[key];
+}
+
+bool is_interpreted(const GroupTask& c, const targets::Target& t, Values values) {
+  if (testing::takes_all()) return true;
+  const size_t n =
+      times_with(fmt::format("{} {} {}", t.info.name, values == Values::kSpecial, te::to_string(c.program)));
+  const auto root = static_cast<size_t>(std::lround(std::sqrt(n)));
+  return root * root == n;
+}
 
 // Whether what a program rounds to 16 bits is beyond their largest number: whole products of several matrices may be.
 bool is_beyond_halves(const te::Program& program, const te::ValueMap& values) {
@@ -50,8 +67,9 @@ te::ValueMap values_within(const te::Program& program) {
 void check_candidate(const GroupTask& c, const targets::Target& t, const Construction& built, double tolerance,
                      Passes passes, Values values) {
   EXPECT_EQ(schedule::parse_schedule(schedule::to_string(built.schedule)), built.schedule);
+  const bool interpreted = passes != Passes::kSome || is_interpreted(c, t, values);
   te::ValueMap inputs, want;
-  if (passes != Passes::kNone) {
+  if (interpreted) {
     inputs = values == Values::kWhole ? values_within(c.program) : testing::special_inputs(c.program, c.kept);
     want = te::evaluate(c.program, inputs);
   }
@@ -65,8 +83,7 @@ void check_candidate(const GroupTask& c, const targets::Target& t, const Constru
   if (t.info.kind == DeviceKind::kCuda) run.lower.has.halves = true;
   run.lower.inner_divisor = schedule::gathers(built.schedule) ? 0 : 1;
   run.dump = [&](std::string_view pass, const loop::Program& p) {
-    if (passes == Passes::kNone) return;
-    if (passes == Passes::kLast && pass != lower::pipeline().back().name) return;
+    if (!interpreted || (passes != Passes::kEach && pass != lower::pipeline().back().name)) return;
     SCOPED_TRACE(std::string(pass) + "\n" + loop::to_string(p) + schedule::to_string(built.schedule));
     loop::Memory memory;
     ASSERT_NO_THROW(memory = testing::run_loops(p, stored_inputs));
@@ -80,24 +97,17 @@ void check_candidate(const GroupTask& c, const targets::Target& t, const Constru
   }
 }
 
-std::vector<Passes> passes_of(size_t candidates) {
-  if (std::getenv("TW_EVERY_CANDIDATE") != nullptr) return std::vector(candidates, Passes::kLast);
-  std::vector<Passes> passes(candidates, Passes::kNone);
-  const size_t step = std::max<size_t>(1, ceil_div(candidates, kInterpreted));
-  for (size_t c = 0; c < candidates; c += step) passes[c] = Passes::kLast;
-  return passes;
-}
-
 void check(const GroupTask& c, const std::string& target, const std::string& family, double tolerance, Values values) {
   const targets::Target t = targets::find_target(target);
   std::vector<Decline> declines;
   const Candidates candidates = construct(t.families, {c.program, c.kept}, t.info, &declines);
   std::string reasons;
   for (const Decline& r : declines) reasons += r.family + ": " + r.reason + "\n";
-  std::vector<Passes> passes = passes_of(candidates.size());
-  for (size_t k = 0; k < candidates.size(); ++k) {
-    EXPECT_EQ(candidates[k].family, family) << reasons;
-    check_candidate(c, t, candidates[k], tolerance, k == 0 ? Passes::kEach : passes[k], values);
+  Passes passes = times_with("check") == 1 ? Passes::kEach : Passes::kSome;
+  for (const Construction& candidate : candidates) {
+    EXPECT_EQ(candidate.family, family) << reasons;
+    check_candidate(c, t, candidate, tolerance, passes, values);
+    passes = Passes::kSome;
   }
 }
 

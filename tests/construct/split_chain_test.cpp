@@ -89,7 +89,7 @@ TEST(SplitChain, LowNumbersInAMaskThatIsReadStayNumbers) {
   size_t streamed = 0;
   for (const Construction& c : construct(t.families, task, t.info, nullptr)) {
     if (c.trace.at(0).find("keys at a time") == std::string::npos) continue;
-    check_candidate(task, t, c, 4e-2, Passes::kLast);
+    check_candidate(task, t, c, 4e-2);
     ++streamed;
   }
   EXPECT_GT(streamed, 0U);
@@ -99,7 +99,7 @@ TEST(SplitChain, SpecialValuesReachTheRowsThatReadThem) {
   const GroupTask task{merged(attention({1, 2, 2, 150, 8, 16, true, DataType::f16()})), {}};
   const targets::Target t = targets::find_target("cuda:sm_80");
   for (const Construction& c : construct(t.families, task, t.info, nullptr))
-    check_candidate(task, t, c, 1e-2, Passes::kLast, Values::kSpecial);
+    check_candidate(task, t, c, 1e-2, Passes::kSome, Values::kSpecial);
 }
 
 }  // namespace

@@ -131,7 +131,7 @@ TEST(Winograd, TinyCachesGiveOtherBlocks) {
       program_of(convolution({.x = {1, 16, 16, 24}, .out_channels = 24}, Follow::kNothing), Stored::kChannelsLast);
   for (const Construction& built : construct(t.families, {p, kConstants}, t.info, nullptr)) {
     check_candidate({p, kConstants}, t, built, kTolerance);
-    check_candidate({p, kConstants}, t, built, kTolerance, Passes::kLast, Values::kSpecial);
+    check_candidate({p, kConstants}, t, built, kTolerance, Passes::kSome, Values::kSpecial);
   }
 }
 

@@ -5,6 +5,7 @@
 
 #include "support/option_value.h"
 #include "support/text.h"
+#include "tilewright/application.h"
 #include "tilewright/terminal.h"
 #include "tilewright/verb.h"
 

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "driver/option_table.h"
+#include "tilewright/application.h"
 #include "tilewright/verb.h"
 
 namespace tw::cli {

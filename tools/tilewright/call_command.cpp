@@ -5,7 +5,7 @@
 
 #include "driver/api/caller.h"
 #include "driver/api/status.h"
-#include "tilewright/command.h"
+#include "tilewright/application.h"
 #include "tilewright/host.h"
 #include "tilewright/verb.h"
 

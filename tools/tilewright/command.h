@@ -1,6 +1,5 @@
 // What the verbs of the command share: exit codes, output, progress.
 #pragma once
-#include <CLI/CLI.hpp>
 #include <functional>
 #include <nlohmann/json.hpp>
 #include <span>
@@ -36,12 +35,7 @@ struct GlobalOptions {
   std::string config;  // file of options, or empty
 };
 
-/// A verb adds itself to the application and sets `run` when it is chosen.
-struct Application {
-  CLI::App app;
-  GlobalOptions global;
-  std::function<int()> run;
-};
+struct Application;  // tilewright/application.h
 
 void add_compile(Application& application);
 void add_run(Application& application);

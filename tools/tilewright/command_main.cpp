@@ -5,7 +5,7 @@
 
 #include "support/error.h"
 #include "support/option_table.h"
-#include "tilewright/command.h"
+#include "tilewright/application.h"
 #include "tilewright/verb.h"
 
 namespace {

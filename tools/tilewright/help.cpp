@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "support/text.h"
+#include "tilewright/application.h"
 #include "tilewright/terminal.h"
 
 namespace tw::cli {

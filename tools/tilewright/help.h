@@ -2,7 +2,9 @@
 #pragma once
 #include <string>
 
-#include "tilewright/command.h"
+namespace CLI {
+class App;
+}
 
 namespace tw::cli {
 

@@ -119,7 +119,7 @@ int options_page(const GlobalOptions& global, const VerbOptions&) {
 }  // namespace
 
 void add_options_page(Application& application) {
-  add_verb(application, {"options", "Example: tilewright options\n\nAll options.", "", "", options_page})->group("");
+  add_verb(application, {"options", "Example: tilewright options\n\nAll options.", "", "", options_page, false});
 }
 
 }  // namespace tw::cli

@@ -10,6 +10,7 @@
 #include "driver/option_table.h"
 #include "support/error.h"
 #include "support/join.h"
+#include "tilewright/application.h"
 #include "tilewright/config.h"
 #include "tilewright/help.h"
 #include "tilewright/option_table.h"
@@ -116,7 +117,7 @@ std::string failure_text(const CLI::App* app, const CLI::Error& error) {
 
 }  // namespace
 
-CLI::App* add_verb(Application& application, const Verb& verb) {
+void add_verb(Application& application, const Verb& verb) {
   const size_t slash = verb.name.find('/');
   CLI::App* parent =
       slash == std::string::npos ? &application.app : application.app.get_subcommand(verb.name.substr(0, slash));
@@ -126,6 +127,7 @@ CLI::App* add_verb(Application& application, const Verb& verb) {
   const std::vector<Added> own = add_rows(*app, verb_options(), verb.name);
   const std::vector<Added> compiling = add_rows(*app, driver::compile_options(), verb.name);
   if (verb.word == "MODEL" && verb.name != "compile") describe_elsewhere(*app, compiling);
+  if (!verb.is_listed) app->group("");
   app->callback([&application, word, own, compiling, run = verb.run] {
     application.run = [&application, word, own, compiling, run] {
       VerbOptions options;
@@ -138,13 +140,11 @@ CLI::App* add_verb(Application& application, const Verb& verb) {
       return run(application.global, options);
     };
   });
-  return app;
 }
 
-CLI::App* add_group(Application& application, const std::string& name, const std::string& help) {
+void add_group(Application& application, const std::string& name, const std::string& help) {
   CLI::App* app = application.app.add_subcommand(name, help);
   app->require_subcommand(1);
-  return app;
 }
 
 std::string unknown_words(const CLI::App& app) {

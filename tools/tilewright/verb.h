@@ -6,6 +6,10 @@
 #include "tilewright/command.h"
 #include "tilewright/verb_options.h"
 
+namespace CLI {
+class App;
+}
+
 namespace tw::cli {
 
 struct Verb {
@@ -14,11 +18,12 @@ struct Verb {
   std::string word;  // "MODEL": what stands after the verb, read into VerbOptions::model; empty: nothing
   std::string word_help;
   std::function<int(const GlobalOptions&, const VerbOptions&)> run;
+  bool is_listed = true;  // in the help
 };
-CLI::App* add_verb(Application& application, const Verb& verb);
+void add_verb(Application& application, const Verb& verb);
 
 /// A verb that has actions.
-CLI::App* add_group(Application& application, const std::string& name, const std::string& help);
+void add_group(Application& application, const std::string& name, const std::string& help);
 
 /// Adds the options that stand before or after every verb, and says what a wrong command line is told. What is returned
 /// reads the options, once all is parsed.

@@ -1,5 +1,5 @@
 // The command with the verbs that there are, in the order of the help.
-#include "tilewright/command.h"
+#include "tilewright/application.h"
 #include "tilewright/help.h"
 #include "tilewright/verb.h"
 

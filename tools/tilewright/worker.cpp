@@ -1,7 +1,7 @@
 // tilewright worker: runs candidates, or compiles GPU kernels, for a compiler that started it. Not for people.
 #include "driver/tune/worker.h"
 
-#include "tilewright/command.h"
+#include "tilewright/application.h"
 
 namespace tw::cli {
 

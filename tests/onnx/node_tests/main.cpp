@@ -3,7 +3,10 @@
 // and an internal error, a crash or a hang fails it in any case.
 //
 //   node_tests DATA_DIR [--backend reference|compiled] [--target TARGET] [--compile-only] [--one-value] [--list FILE]
-//              [--report FILE] [--filter TEXT] [--write-list FILE] [--jobs N] [--time-limit SECONDS]
+//              [--report FILE] [--filter TEXT] [--every N] [--write-list FILE] [--jobs N]
+//              [--time-limit SECONDS]
+//
+// --every N takes the first, the N-th behind it and so on of those that the filter leaves (tests/harness/takes_all.h).
 //
 // The report gets its line as each test ends; progress goes to stderr. After --time-limit no test is begun, and with a
 // list those left over fail the run.
@@ -22,6 +25,7 @@
 
 #include "ops/list.h"
 #include "targets/registry.h"
+#include "tests/harness/takes_all.h"
 #include "tests/onnx/node_tests/supervisor.h"
 
 namespace tw::conformance {
@@ -31,7 +35,7 @@ constexpr int kNotRun = 77;  // CTest's SKIP_RETURN_CODE
 
 struct Arguments {
   std::string data, backend = "reference", list, report, filter, write_list;
-  std::string jobs = "1", time_limit;
+  std::string jobs = "1", time_limit, every = "1";
   CompiledOptions compiled;
   Feed feed = Feed::kData;
   bool is_compiled() const { return backend == "compiled"; }
@@ -50,6 +54,7 @@ Arguments parse_arguments(int count, char** values) {
                                                  {"--report", &result.report},
                                                  {"--filter", &result.filter},
                                                  {"--jobs", &result.jobs},
+                                                 {"--every", &result.every},
                                                  {"--write-list", &result.write_list},
                                                  {"--target", &result.compiled.target},
                                                  {"--time-limit", &result.time_limit}};
@@ -119,6 +124,7 @@ class Run {
   int execute() {
     std::vector<Case> cases = find_cases(arguments_.data);
     std::erase_if(cases, [&](const Case& test) { return test.name.find(arguments_.filter) == std::string::npos; });
+    cases = sample(std::move(cases));
     const std::vector<Outcome> outcomes = run_supervised(
         cases, [&] { return make_runner(arguments_); }, supervisor_options(cases));
     std::string list = "# Conformance tests that do not pass yet. Lines may only be removed.\n";
@@ -133,6 +139,13 @@ class Run {
   }
 
  private:
+  std::vector<Case> sample(std::vector<Case> all) const {
+    const size_t every = testing::takes_all() ? 1 : std::max(1, std::atoi(arguments_.every.c_str()));
+    size_t index = 0;
+    std::erase_if(all, [&](const Case&) { return index++ % every != 0; });
+    return all;
+  }
+
   SupervisorOptions supervisor_options(const std::vector<Case>& cases) {
     SupervisorOptions options;
     options.jobs = std::atoi(arguments_.jobs.c_str());
@@ -201,8 +214,8 @@ int main(int count, char** values) {
   if (arguments.data.empty() || (arguments.backend != "reference" && !arguments.is_compiled())) {
     fmt::print(
         "usage: node_tests DATA_DIR [--backend reference|compiled] [--target TARGET] [--compile-only] [--one-value]\n"
-        "                  [--list FILE] [--report FILE] [--filter TEXT] [--write-list FILE] [--jobs N]\n"
-        "                  [--time-limit SECONDS]\n");
+        "                  [--list FILE] [--report FILE] [--filter TEXT] [--every N] [--write-list FILE]\n"
+        "                  [--jobs N] [--time-limit SECONDS]\n");
     return 2;
   }
   try {

@@ -139,7 +139,9 @@ TEST(Differentiate, LongChains) {
   Graph g;
   const ValueId x = g.add_input("x", f64({2}));
   ValueId y = x;
-  for (int k = 0; k < 3000; ++k) y = graph::append_node(g, operators(), {.op = "neg", .name = "", .inputs = {y}})[0];
+  graph::NameSet names(g);
+  for (int k = 0; k < 3000; ++k)
+    y = graph::append_node(g, operators(), {.op = "neg", .name = "", .inputs = {y}}, &names)[0];
   const std::vector<ValueId> dx = differentiate(g, operators(), sum_of_all(g, y), std::vector{x});
   EXPECT_EQ(elements(g, dx[0], {floats({2}, {1, 2})}), (std::vector<double>{1, 1}));
 }

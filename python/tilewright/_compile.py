@@ -36,9 +36,10 @@ class Artefact:
         self.plan: str = compilation.plan
         self.report: Mapping[str, Any] = json.loads(compilation.report)
 
-    def load(self, device: str | int | None = None, threads: int = 0, level: str = "") -> Model:
+    def load(self, device: str | int | None = None, threads: int = 0, level: str = "", *,
+             compile_missing: Any = None) -> Model:
         """The model, loaded on this machine; arguments as of tilewright.load."""
-        model = load(self.content, device, threads, level, trusted_keys=[])
+        model = load(self.content, device, threads, level, trusted_keys=[], compile_missing=compile_missing)
         model.plan, model.compilation = self.plan, self.report
         return model
 
@@ -163,7 +164,7 @@ def compile(
     dims: Mapping[str, int | Sequence[int] | str] | None = None,
     dtype: str | None = None, precision: str | None = None, budget: float | str | None = None,
     progress: bool | _progress.Progress | None = None, device: str | int | None = None, threads: int = 0,
-    **options: Any,
+    compile_missing: bool = False, **options: Any,
 ) -> Model:
     """Compiles a model and loads it.
 
@@ -178,7 +179,8 @@ def compile(
         bar, False for none; by default a bar in a terminal and in a notebook.
     constants: inputs that become part of the model, by name. plan: a plan to replay.
     state: {input: output} that the model keeps from one run to the next, or {input: (output, initial value)}.
-    device, threads: as of tilewright.load.
+    device, threads: as of tilewright.load. compile_missing: other shapes are compiled when they are met, as
+        tilewright.load has it.
     Other options: those of docs/reference/options.md with _ for -, for example disable_pass=["fuse"]; measure=False for
         no-measure.
 
@@ -188,7 +190,7 @@ def compile(
     artefact = compile_artefact(
         model, example_inputs, target=target, shapes=shapes, dims=dims, dtype=dtype, precision=precision,
         budget=budget, progress=progress, **options)
-    return artefact.load(device, threads)
+    return artefact.load(device, threads, compile_missing=model if compile_missing else None)
 
 
 def target_names() -> list[str]:

@@ -183,11 +183,12 @@ class Model:
         self._run_into(given, wanted)
 
     def _run_into(self, given: list[Any], wanted: list[Any]) -> None:
+        native = self._serving(given)._native
         stream = _arrays.stream_of([*given, *wanted]) if self._on_device else None
         if stream is None:
-            self._native.run_into(given, wanted)
+            native.run_into(given, wanted)
         else:
-            self._native.run_async(given, wanted, stream)
+            native.run_async(given, wanted, stream)
 
     def bind(self, *args: Any, **kwargs: Any) -> Binding:
         """Fixes the arrays of inputs and outputs, by name; inputs by position, too.
@@ -206,7 +207,7 @@ class Model:
         if len(outputs) < len(self._output_names):
             outputs = {**self._allocated(given, _arrays.KEEP), **outputs}
         ordered = self._ordered_outputs(outputs)
-        native = self._native.bind(given, ordered)
+        native = self._serving(given)._native.bind(given, ordered)
         return Binding(native, dict(zip(self._output_names, ordered)), [*given, *ordered] if self._on_device else [])
 
     @contextmanager
@@ -317,19 +318,23 @@ class Model:
                 raise UsageError(f"the array for '{name}' cannot be written: jax's are immutable; give one of numpy")
         return [outputs[name] for name in self._output_names]
 
+    def _serving(self, given: Sequence[Any]) -> Model:
+        """The model that runs arrays of these shapes."""
+        return self
+
     def run_ordered(self, given: list[Any]) -> list[Any]:
         """Runs the model on a list of arrays, one for each input; returns a list of all outputs."""
         kind = _arrays.kind_of(given[0]) if given else _arrays.default_kind()
         profile = getattr(self._profiles, "active", None) if self._profiling else None
         if profile is not None:
-            results, steps = self._native.run_profiled(given, kind)
+            results, steps = self._serving(given)._native.run_profiled(given, kind)
             profile.add(steps)
         elif self._on_device and any(not _arrays.is_on_host(array) for array in given):
             results = list(self._allocated(given, _arrays.READ).values())
             self._run_into(given, results)
             return results
         else:
-            results = self._native.run(given, kind)
+            results = self._serving(given)._native.run(given, kind)
         return self._viewed(results, kind) if self._bfloat16 else results
 
     def _viewed(self, results: list[Any], kind: int) -> list[Any]:
@@ -340,14 +345,15 @@ class Model:
 
     def _allocated(self, given: list[Any], access: int) -> dict[str, Any]:
         """Arrays for the outputs, of the kind and on the device of the inputs."""
+        model = self._serving(given)
         on_device = next((array for array in given if not _arrays.is_on_host(array)), None)
         if on_device is not None:
-            outputs = self.entries[self._native.find_entry(given, access)].outputs
+            outputs = model.entries[model._native.find_entry(given, access)].outputs
             return {name: _arrays.empty(on_device, info.shape, info.dtype) for name, info in outputs.items()}
         kind = _arrays.kind_of(given[0]) if given else _arrays.default_kind()
         if kind == _arrays.JAX:  # what a binding writes again and again is no array of jax
             kind = _arrays.default_kind()
-        return dict(zip(self._output_names, self._viewed(self._native.empty_outputs(given, access, kind), kind)))
+        return dict(zip(self._output_names, self._viewed(model._native.empty_outputs(given, access, kind), kind)))
 
 
 def _ordinal(device: str | int | None) -> int:
@@ -371,15 +377,41 @@ def _with_functions(model: Model) -> Model:
     return model
 
 
+def _model_beside(artefact: str | bytes, model: Any) -> str | bytes:
+    """compile_missing as a path or bytes of an ONNX model."""
+    if isinstance(model, (bytes, bytearray, memoryview)):
+        return bytes(model)
+    if hasattr(model, "SerializeToString"):
+        return bytes(model.SerializeToString())
+    if isinstance(model, (str, os.PathLike)):
+        return os.fspath(model)
+    if model is not True:
+        raise UsageError(f"compile_missing is of type {type(model).__qualname__}; expected is the ONNX model as a path, "
+                         "bytes or an onnx.ModelProto, or True")
+    path = "" if isinstance(artefact, bytes) else os.path.splitext(artefact)[0] + ".onnx"
+    if not os.path.exists(path):
+        where = f"there is no '{path}'" if path else "the artefact is no file"
+        raise UsageError(f"compile_missing: {where}; give the ONNX model that it was compiled from, as its path or bytes")
+    return path
+
+
 def load(source: str | os.PathLike[str] | bytes | bytearray | memoryview, device: str | int | None = None,
-         threads: int = 0, level: str = "", trusted_keys: Sequence[str | os.PathLike[str]] | None = None) -> Model:
+         threads: int = 0, level: str = "", trusted_keys: Sequence[str | os.PathLike[str]] | None = None, *,
+         compile_missing: Any = None) -> Model:
     """Loads a compiled model (.tw) from a file, or from its bytes.
 
     device: "cuda:1", of a model for GPUs; threads: of each run, 0 for all CPUs that this process may use; level: of a
     model for several CPU levels the one to use, for example "x86-64-v3"; trusted_keys: public Ed25519 keys, PEM files
     or 64 hexadecimal digits: what none of them signed (`tilewright sign`) is a DamagedError, and nothing of it is
-    mapped; [] trusts everybody, None the keys of $TILEWRIGHT_TRUSTED_KEYS. DamagedError, IncompatibleError,
-    DeviceError: the model cannot run here.
+    mapped; [] trusts everybody, None the keys of $TILEWRIGHT_TRUSTED_KEYS.
+
+    compile_missing: the ONNX model that the artefact was compiled from (a path, bytes, an onnx.ModelProto), or True:
+    the file of the same name beside the artefact, model.onnx of model.tw. Shapes that the artefact has no entry for are
+    compiled when they are first met, without measuring, as the artefact was; a thread measures then, and later runs use
+    what is faster. Both are kept in the cache of compilations if the model is a file. Needs the package with the
+    compiler. UsageError: the model keeps a state, or the artefact is of another one.
+
+    DamagedError, IncompatibleError, DeviceError: the model cannot run here.
     """
     if threads < 0:
         raise UsageError(f"threads is {threads}; expected is 0 (all CPUs) or more")
@@ -389,7 +421,11 @@ def load(source: str | os.PathLike[str] | bytes | bytearray | memoryview, device
             raise UsageError(f"trusted_keys has {key!r}; expected are 64 hexadecimal digits or a file without ':' in its name")
     options = _runtime.LoadOptions(threads=threads, device=_ordinal(device), level=level,
                                    trusted_keys=None if trusted is None else ":".join(trusted))
-    if isinstance(source, (bytes, bytearray, memoryview)):
-        return _with_functions(Model(_runtime.Model.load_bytes(source, options), bytes(source), level, trusted=trusted))
-    path = os.fspath(source)
-    return _with_functions(Model(_runtime.Model.load_file(path, options), path, level, trusted=trusted))
+    in_memory = isinstance(source, (bytes, bytearray, memoryview))
+    artefact: bytes | str = bytes(source) if in_memory else os.fspath(source)  # type: ignore[arg-type]
+    native = (_runtime.Model.load_bytes if in_memory else _runtime.Model.load_file)(artefact, options)
+    if compile_missing is None or compile_missing is False:
+        return _with_functions(Model(native, artefact, level, trusted=trusted))
+    from ._by_shapes import GrowingModel  # which needs this module
+    return GrowingModel(native, artefact, level, trusted, _model_beside(artefact, compile_missing),
+                        {"device": device, "threads": threads})

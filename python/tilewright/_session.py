@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from . import _arrays, _compile, _devices, _onnx_info
+from ._by_shapes import ByShapes
 from ._errors import FallbackWarning, UsageError
 from ._io_binding import IOBinding
 from ._model import Model, TensorInfo, load
@@ -64,8 +65,7 @@ class InferenceSession:
         self._source = path_or_bytes if isinstance(path_or_bytes, bytes) else os.fspath(path_or_bytes)
         self._options = options_of(sess_options, kwargs)
         self._providers, self._ordinal = _chosen(providers, provider_options)
-        self._models: dict[tuple[Any, ...], Model] = {}
-        self._compiling = threading.Lock()
+        self._models = ByShapes(self._compiled)
         self._callers = ThreadPoolExecutor(thread_name_prefix="tilewright-run-async")  # its threads begin when needed
         self._profile = Profile() if self._options.enable_profiling else None
         self._started = time.time_ns()
@@ -96,15 +96,7 @@ class InferenceSession:
     def _model_for(self, feeds: Mapping[str, Any]) -> Model:
         if self._fixed is not None:
             return self._fixed
-        shapes = {name: tuple(int(extent) for extent in array.shape) for name, array in feeds.items()}
-        key = tuple(shapes.items())
-        model = self._models.get(key)
-        if model is None:
-            with self._compiling:
-                model = self._models.get(key)
-                if model is None:
-                    model = self._models[key] = self._compiled(shapes)
-        return model
+        return self._models.get(tuple(feeds), list(feeds.values()))
 
     def _checked(self, feeds: Mapping[str, Any]) -> dict[str, Any]:
         """The arrays behind the feeds, which have the names of the model's inputs."""

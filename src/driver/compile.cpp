@@ -9,6 +9,7 @@
 #include "driver/artefact/source.h"
 #include "driver/code/format_type.h"
 #include "driver/compile_level.h"
+#include "driver/like.h"
 #include "driver/machine/parameters_file.h"
 #include "driver/other_extents.h"
 #include "driver/ranges.h"
@@ -246,6 +247,7 @@ std::vector<frontend::ImportResult> import_each(const CompileOptions& options, c
     check_lengths(models.back(), one, options.states);
     models.back().graph = with_states_last(models.back().graph, options.states, options.dtype);
   }
+  if (options.like != nullptr) check_model(*options.like, import);
   return models;
 }
 

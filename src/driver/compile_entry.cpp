@@ -235,17 +235,22 @@ class EntryCompiler {
   }
 
   void find_precedents() {
-    std::map<std::string_view, std::string_view> families;
+    // Without measuring constructors decide, as they did there where nothing was measured.
+    std::map<std::string_view, const plan::GroupPlan*> before;
     if (context_.nearest != nullptr) {
-      for (const plan::GroupPlan& group : context_.nearest->groups) families.emplace(group.name, group.family);
+      for (const plan::GroupPlan& group : context_.nearest->groups)
+        if (context_.planner.measures() || group.microseconds > 0) before.emplace(group.name, &group);
     }
     precedents_.assign(groups_.te.size(), {});
     for (size_t i = 0; i < groups_.te.size(); ++i) {
       if (!groups_.has_code(i)) continue;
       if (context_.constants != nullptr)
         precedents_[i].stored = context_.constants->inputs_of(groups_.te[i], groups_.graph);
-      const auto known = families.find(groups_.graph.nodes[i].name);
-      if (context_.planner.measures() && known != families.end()) precedents_[i].family = known->second;
+      const auto known = before.find(groups_.graph.nodes[i].name);
+      if (known == before.end()) continue;
+      const plan::GroupPlan& group = *known->second;
+      precedents_[i].family = group.family;
+      if (group.microseconds > 0 && !group.trace.empty()) precedents_[i].tile = group.trace.front();
     }
   }
 
@@ -255,7 +260,7 @@ class EntryCompiler {
     for (const auto& [input, layouts] : precedents_[i].stored) {
       for (const Layout& layout : layouts) key += fmt::format("stored {} {}\n", input, to_string(layout));
     }
-    if (!precedents_[i].family.empty()) key += fmt::format("as {}\n", precedents_[i].family);
+    if (!precedents_[i].family.empty()) key += fmt::format("as {} {}\n", precedents_[i].family, precedents_[i].tile);
     return key;
   }
 

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "driver/artefact/extent_input.h"
+#include "driver/like.h"
 #include "driver/machine/parameters_file.h"
 #include "expr/word_product.h"
 #include "graph/repeat.h"
@@ -98,7 +99,7 @@ class LevelCompiler {
                                   out_.warnings,
                                   in_.states,
                                   is_shared ? &constants_ : nullptr,
-                                  nearest_[in_.sources[e].function]};
+                                  nearest(in_.sources[e].function)};
     std::optional<EntryCode> entry =
         compile_entry(context, name, in_.sources[e].graph, in_.replay.empty() ? nullptr : &in_.replay[e], dumper);
     if (!entry) return false;
@@ -110,6 +111,13 @@ class LevelCompiler {
     code_.entries[e] = std::move(*entry);
     nearest_[in_.sources[e].function] = &code_.entries[e].plan;
     return true;
+  }
+
+  // The plan that an entry of the function follows: of the one before it, or of another artefact.
+  const plan::EntryPlan* nearest(const std::string& function) const {
+    const auto found = nearest_.find(function);
+    if (found != nearest_.end()) return found->second;
+    return in_.options.like == nullptr ? nullptr : in_.options.like->nearest(in_.target.info.name);
   }
 
   // And the bodies of its loops.

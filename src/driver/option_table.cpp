@@ -1,6 +1,7 @@
 #include "driver/option_table.h"
 
 #include "driver/import_bindings.h"
+#include "driver/like.h"
 #include "support/error.h"
 #include "support/hash.h"
 #include "support/mapped_file.h"
@@ -28,6 +29,13 @@ void read_plan(const OptionRow&, const OptionText& text, CompileOptions& options
 }
 std::string print_plan(const OptionRow&, const CompileOptions& options) {
   return options.plan_text.empty() ? "" : content_hash(options.plan_text);
+}
+
+void set_like(const OptionRow&, const OptionText& text, CompileOptions& options) {
+  options.like = read_like(std::string(text.spelled), std::string(text.text));
+}
+std::string print_like(const OptionRow&, const CompileOptions& options) {
+  return options.like == nullptr ? "" : options.like->hash;
 }
 
 constexpr Option<CompileOptions> kOptions[] = {
@@ -180,6 +188,19 @@ constexpr Option<CompileOptions> kOptions[] = {
       .help = "Replay the decisions of this plan file"},
      read_plan,
      print_plan},
+    {{.name = "like",
+      .kind = OptionKind::kFile,
+      .unset = "none",
+      .example = "model.tw",
+      .verbs = kCompilingOnce,
+      .group = "Model",
+      .key = OptionKey::kPart,
+      .help =
+          "An artefact of the same model, which this one is made like, for shapes that it lacks: what other options "
+          "do not say of types, precision, passes, states and constants is as there, and groups are computed by the "
+          "families of kernels that were the fastest there"},
+     set_like,
+     print_like},
     option<&CompileOptions::dump_directory>({.name = "dump-ir",
                                              .kind = OptionKind::kFolder,
                                              .unset = "none",

@@ -20,6 +20,8 @@
 
 namespace tw::driver {
 
+struct Like;
+
 /// Whether steps of a GPU that need nothing of each other run side by side.
 enum class Branches : uint8_t { kNone, kAuto };
 
@@ -86,13 +88,14 @@ struct CompileOptions : ModelOptions {
   Branches branches = Branches::kNone;
   LayoutUse layouts = LayoutUse::kPredicted;
   Packing packing = Packing::kShared;
-  std::string plan_text;       // replay this plan instead of constructing one
-  std::string dump_directory;  // IR after every pass, as NNN_phase_pass.txt
-  std::string stop_after;      // pass name; no artefact is made
-  int threads = 0;             // for code generation; 0: all
-  bool no_measure = false;     // whatever `tuning` holds
-  bool no_cache = false;       // the cache of artefacts is neither asked nor filled
-  CubinOptions cubins;         // GPU kernels: where they are compiled, and where they are kept
+  std::string plan_text;                  // replay this plan instead of constructing one
+  std::shared_ptr<const Like> like = {};  // an artefact of the same model, see driver/like.h; null: none
+  std::string dump_directory;             // IR after every pass, as NNN_phase_pass.txt
+  std::string stop_after;                 // pass name; no artefact is made
+  int threads = 0;                        // for code generation; 0: all
+  bool no_measure = false;                // whatever `tuning` holds
+  bool no_cache = false;                  // the cache of artefacts is neither asked nor filled
+  CubinOptions cubins;                    // GPU kernels: where they are compiled, and where they are kept
   /// Measuring, off unless there is a worker. Without a plan to replay: groups with several candidates.
   TunerOptions tuning;
   WorkLimits limits;                 // of the import, the passes and lowering

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "driver/like.h"
 #include "support/build_id.h"
 #include "support/folders.h"
 #include "support/option_value.h"
@@ -14,6 +15,7 @@ namespace tw::driver {
 CompileOptions with_surroundings(CompileOptions out, const Surroundings& surroundings) {
   out.machine_model.parameters = machine::Parameters::kMeasured;
   out.machine_model.notice = surroundings.notice;
+  if (out.like != nullptr) adopt(*out.like, out);
   start_watch(out);
   out.cubins.worker = surroundings.worker;
   if (!surroundings.worker.empty()) out.cubins.worker.emplace_back("cubins");

@@ -11,11 +11,19 @@
 
 #include "driver/compile_cache.h"
 #include "support/error.h"
+#include "tests/driver/refit_models.h"
 
 namespace tw::driver::test {
 namespace {
 
 namespace fs = std::filesystem;
+
+void of_one_weight(tw::testing::ModelBuilder& model, int seed) {
+  model.input("x", {int64_t{2}});
+  weight(model, "w", {2}, seed);
+  model.node("Add", {"x", "w"}, {"y"});
+  model.output("y");
+}
 
 class OptionTable : public ::testing::Test {
  protected:
@@ -35,12 +43,13 @@ class OptionTable : public ::testing::Test {
     return options;
   }
 
-  // A value that is not the one without the option. A plan is read at once.
+  // A value that is not the one without the option. A plan and an artefact are read at once.
   std::string other_value(const Option<CompileOptions>& row) const {
     if (row.kind == OptionKind::kFlag) return "true";
     if (row.kind != OptionKind::kFile) return std::string(row.example);
     const fs::path file = folder_ / row.example;
     if (row.name == "plan") std::ofstream(file) << "tilewright plan";
+    if (row.name == "like") write_artefact(compile(of_one_weight, 1), file.string());
     return file.string();
   }
 

@@ -8,6 +8,7 @@
 #include <atomic>
 #include <cstdlib>
 #include <filesystem>
+#include <set>
 
 #include "driver/tune/planner.h"
 #include "driver/tune/tuning_database.h"
@@ -424,6 +425,31 @@ TEST_F(TunerTest, FamiliesThatJoinStandBehindTheOwner) {
   const plan::GroupPlan measured_plan = planned(&tuner, {{"fast", {1, {}}}});
   const auto is_fast = [](const plan::OtherCandidate& r) { return r.family == "fast" && r.microseconds > 0; };
   EXPECT_TRUE(measured_plan.family == "fast" || std::ranges::any_of(measured_plan.other_candidates, is_fast));
+}
+
+TEST_F(TunerTest, WithoutMeasuringAPrecedentDecides) {
+  const construct::Constructor families[] = {*family_named("contraction"),
+                                             *family_named("generic"),
+                                             {"fast", one_that_joins, nullptr, construct::FamilyKind::kJoins}};
+  target_.families = families;
+  GroupTe te;
+  te.program = testing::matmul_relu(96, 160, 128);
+  const auto planned = [&](const Precedent& precedent) {
+    Planner planner(target_, nullptr, {}, {{"fast", {1, {}}}});
+    planner.add("group", te, text_of(te), precedent);
+    planner.decide(context());
+    return planner.plan("group", te);
+  };
+  EXPECT_EQ(planned({{}, "fast"}).family, "fast");
+  EXPECT_EQ(planned({{}, "none of them"}).family, "contraction");
+  const std::string usual = planned({}).trace.front();
+  std::set<std::string> tiles;
+  for (const construct::Construction& c :
+       construct::construct(target_.families, {te.program, {}}, target_.info, nullptr))
+    tiles.insert(c.trace.front());
+  ASSERT_GT(tiles.size(), 1u);
+  for (const std::string& tile : tiles) EXPECT_EQ(planned({{}, "contraction", tile}).trace.front(), tile);
+  EXPECT_EQ(planned({{}, "contraction", "another tile"}).trace.front(), usual);
 }
 
 TEST_F(TunerTest, ThePlanHasTimesAndOtherCandidates) {

@@ -107,7 +107,7 @@ void Planner::construct(Task& task) {
   if (first) joining = construct::joining_candidates(families, group, target_.info, &declines);
   const auto needs_copy = [&](const construct::Construction& c) { return !fits_stored(group, c); };
   if (!std::ranges::all_of(built, needs_copy)) std::erase_if(built, needs_copy);
-  if (tuner_ != nullptr) follow(task.precedent, built, joining);
+  follow(task.precedent, built, joining);
   task.tune.joined = joining.size();
   const bool is_last_resort = task.next_family == target_.owners();
   task.tune.owner_waits = target_.lacks_families && is_last_resort && !joining.empty();
@@ -122,15 +122,20 @@ void Planner::construct(Task& task) {
   }
 }
 
-// Leaves few candidates where the family is among them.
-void Planner::follow(const Precedent& precedent, construct::Candidates& built, construct::Candidates& joining) {
+// Leaves few candidates where the family is among them, that of the same tile first.
+void Planner::follow(const Precedent& precedent, construct::Candidates& built, construct::Candidates& joining) const {
   constexpr size_t kFollowed = 2;
   for (construct::Candidates* candidates : {&built, &joining}) {
     const auto is_other = [&](const construct::Construction& c) { return c.family != precedent.family; };
     if (std::ranges::all_of(*candidates, is_other)) continue;
     std::erase_if(*candidates, is_other);
+    const auto is_alike = [&](const construct::Construction& c) {
+      return !c.trace.empty() && c.trace.front() == precedent.tile;
+    };
+    std::ranges::stable_partition(*candidates, is_alike);
     if (candidates->size() > kFollowed) candidates->erase(candidates->begin() + kFollowed, candidates->end());
     if (candidates == &built) joining.clear();
+    if (candidates == &joining && tuner_ == nullptr) built.clear();
     return;
   }
 }

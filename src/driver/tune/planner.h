@@ -14,6 +14,9 @@ struct Precedent {
   /// What computes the group of that name in the entry before. Of other sizes little else is better: two candidates of
   /// the family are measured, where it has some. Empty: there is none.
   std::string family = {};
+  /// How that was constructed: the first line of its trace, of a group that was measured. The candidate of which this
+  /// is true here, too, comes first.
+  std::string tile = {};
 };
 
 /// Decides each te program once in a compilation, whatever number of groups and entries have it.
@@ -55,7 +58,7 @@ class Planner {
   void construct(Task& task);
   void explore(const construct::GroupTask& group, const construct::Constructor& family,
                construct::Candidates& candidates) const;
-  static void follow(const Precedent& precedent, construct::Candidates& built, construct::Candidates& joining);
+  void follow(const Precedent& precedent, construct::Candidates& built, construct::Candidates& joining) const;
   void settle(Task& task, const TuneResult& result);
 
   const targets::Target& target_;

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <map>
 
+#include "graph/ref_tensor.h"
 #include "ops/list.h"
 #include "support/error.h"
 
@@ -38,17 +39,31 @@ std::shared_ptr<const frontend::Weights> weights_for(const frontend::ImportResul
 
 class Comparison {
  public:
-  Comparison(const Graph& shorter, const Graph& longer) : shorter_(shorter), longer_(longer) {}
+  Comparison(const Graph& shorter, const Graph& longer, std::pair<int64_t, int64_t> extents)
+      : shorter_(shorter), longer_(longer), extents_(extents) {}
 
-  std::string run() const {
-    if (shorter_.nodes.size() != longer_.nodes.size()) return "the graph";
-    for (size_t n = 0; n < shorter_.nodes.size(); ++n) {
-      if (std::string what = compare(shorter_.nodes[n], longer_.nodes[n]); !what.empty()) return what;
+  std::string run() {
+    size_t n = 0;
+    for (const Node& node : longer_.nodes) {
+      const bool is_there = n < shorter_.nodes.size() && shorter_.nodes[n].name == node.name;
+      if (!is_there && !may_do_nothing(node)) return "the graph";
+      if (!is_there) {
+        const auto before = dropped_.find(node.inputs[0]);
+        dropped_[node.outputs[0]] = before == dropped_.end() ? node.inputs[0] : before->second;
+      } else if (std::string what = compare(shorter_.nodes[n++], node); !what.empty()) {
+        return what;
+      }
     }
-    return "";
+    return n == shorter_.nodes.size() ? "" : "the graph";
   }
 
  private:
+  // What imports leave out where the result is the operand, as it is at extents of one. Whoever read its result reads
+  // its operand then.
+  static bool may_do_nothing(const Node& node) {
+    return node.op == "reshape" || node.op == "expand" || node.op == "slice";
+  }
+
   std::string compare(const Node& a, const Node& b) const {
     const std::string whole = fmt::format("node '{}' ({})", a.name, a.op);
     if (a.op != b.op || a.name != b.name || a.inputs.size() != b.inputs.size()) return whole;
@@ -63,36 +78,65 @@ class Comparison {
     for (size_t k = 0; k < a.inputs.size(); ++k) {
       if ((a.inputs[k] == graph::kAbsent) != (b.inputs[k] == graph::kAbsent)) return whole;
       if (a.inputs[k] == graph::kAbsent) continue;
-      const Value &read = shorter_.value(a.inputs[k]), &other = longer_.value(b.inputs[k]);
-      if (read.name != other.name || read.is_constant() != other.is_constant()) return whole;
-      if (read.is_constant() && !is_prefix(read, other))
+      const auto dropped = dropped_.find(b.inputs[k]);
+      const Value &read = shorter_.value(a.inputs[k]),
+                  &other = longer_.value(dropped == dropped_.end() ? b.inputs[k] : dropped->second);
+      const bool is_constant = read.is_constant();  // by whatever name: expanded or not
+      if (is_constant != other.is_constant() || (!is_constant && read.name != other.name)) return whole;
+      if (is_constant && !is_prefix(read, other) && !(k == 1 && names_same_rows(a, b)))
         return fmt::format("the constant '{}' of {}", read.name, whole);
     }
     return "";
   }
 
+  // Whether the indices of a gather along an axis of [batch * extent] name the same rows of the same batches.
+  bool names_same_rows(const Node& a, const Node& b) const {
+    if (a.op != "gather") return false;
+    const Value &indices = shorter_.value(a.inputs[1]), &others = longer_.value(b.inputs[1]);
+    const Shape &from = shorter_.value(a.inputs[0]).type.shape, &to = longer_.value(b.inputs[0]).type.shape;
+    const auto axis = static_cast<size_t>(a.int_attr_or("axis", 0));
+    const auto [shorter, longer] = extents_;
+    const bool by_batches = axis < from.size() && from.size() == to.size() && from[axis] % shorter == 0 &&
+                            to[axis] % longer == 0 && from[axis] / shorter == to[axis] / longer;
+    if (!by_batches || indices.type.type != others.type.type) return false;
+    const std::vector<int64_t> is = graph::RefTensor::from_bytes(indices.type, *indices.constant).ints,
+                               are = graph::RefTensor::from_bytes(others.type, *others.constant).ints;
+    return is_prefix(indices.type.shape, others.type.shape, [&](int64_t i, int64_t at) {
+      const int64_t x = is[static_cast<size_t>(i)], y = are[static_cast<size_t>(at)];
+      return x >= 0 && y >= 0 && x / extents_.first == y / extents_.second && x % extents_.first == y % extents_.second;
+    });
+  }
+
   // Whether the elements of `a` are those of `b` at the same indices.
   static bool is_prefix(const Value& a, const Value& b) {
-    const Shape &from = a.type.shape, &to = b.type.shape;
     if (a.type == b.type) return a.constant == b.constant || std::ranges::equal(*a.constant, *b.constant);
-    if (a.type.type != b.type.type || from.size() != to.size()) return false;
+    if (a.type.type != b.type.type) return false;
+    const auto size = static_cast<int64_t>(a.type.type.bytes());
+    return is_prefix(a.type.shape, b.type.shape, [&](int64_t i, int64_t at) {
+      return std::memcmp(a.constant->data() + i * size, b.constant->data() + at * size, static_cast<size_t>(size)) == 0;
+    });
+  }
+
+  // Whether that is so where is_equal(i, k) compares element i of `from` and element k of `to`.
+  template <typename Equal>
+  static bool is_prefix(const Shape& from, const Shape& to, const Equal& is_equal) {
+    if (from.size() != to.size()) return false;
     for (size_t d = 0; d < from.size(); ++d) {
       if (from[d] > to[d]) return false;
     }
     const Shape strides = row_major_strides(from), places = row_major_strides(to);
-    const auto size = static_cast<size_t>(a.type.type.bytes());
-    for (int64_t i = 0; i < a.type.elements(); ++i) {
+    for (int64_t i = 0; i < num_elements(from); ++i) {
       int64_t at = 0;
       for (size_t d = 0; d < from.size(); ++d) at += i / strides[d] % from[d] * places[d];
-      if (std::memcmp(a.constant->data() + static_cast<size_t>(i) * size,
-                      b.constant->data() + static_cast<size_t>(at) * size, size) != 0)
-        return false;
+      if (!is_equal(i, at)) return false;
     }
     return true;
   }
 
   const Graph& shorter_;
   const Graph& longer_;
+  std::pair<int64_t, int64_t> extents_;
+  std::map<ValueId, ValueId> dropped_;  // results of such, and what they are results of
 };
 
 }  // namespace
@@ -115,8 +159,9 @@ void share_elements(const graph::Graph& from, graph::Graph& to) {
   }
 }
 
-std::string difference_in_extents(const graph::Graph& smaller, const graph::Graph& larger) {
-  return Comparison(smaller, larger).run();
+std::string difference_in_extents(const graph::Graph& smaller, const graph::Graph& larger,
+                                  std::pair<int64_t, int64_t> extents) {
+  return Comparison(smaller, larger, extents).run();
 }
 
 }  // namespace tw::driver

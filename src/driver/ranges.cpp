@@ -84,6 +84,8 @@ class RangeReader {
   void read(int e) {
     const transform::LiveExtent& extent = extents_[static_cast<size_t>(e)];
     const Graph smaller = imported(extent, extent.bound - 1);
+    if (smaller.nodes.size() != model_.graph.nodes.size())
+      throw refusal(extent, fmt::format("the graph is another one at {} than at {}", extent.bound - 1, extent.bound));
     if (const int64_t least = std::max<int64_t>(1, extent.least); least < extent.bound - 1) imported(extent, least);
     const Graph& graph = model_.graph;
     const auto take = [&](ValueId id, ValueId other, bool is_given) {
@@ -109,7 +111,7 @@ class RangeReader {
     } catch (const UserError& error) {
       throw refusal(extent, fmt::format("at {} the model is wrong: {}", size, error.what()));
     }
-    if (const std::string what = difference_in_extents(graph, whole_); !what.empty())
+    if (const std::string what = difference_in_extents(graph, whole_, {size, extent.bound}); !what.empty())
       throw refusal(extent, fmt::format("{} is another one at {} than at {}", what, size, extent.bound));
     return graph;
   }

@@ -152,6 +152,60 @@ TEST(Ranges, OfTwoDimensionsAreServedTogether) {
   }
 }
 
+// As exporters write masks and positions: by indices that are made of the shape, and by how many tokens there were.
+void indexed(ModelBuilder& model) {
+  model.input("x", {std::string("batch"), std::string("seq"), kWidth})
+      .input("mask", {std::string("batch"), std::string("seq")});
+  for (const int64_t n : {0, 1, 2}) model.ints(fmt::format("i{}", n), {n});
+  for (const char* n : {"0", "1"}) model.node("Squeeze", {std::string("i") + n}, {std::string("n") + n});
+  model.node("Shape", {"mask"}, {"shape"});
+  model.node("Gather", {"shape", "n0"}, {"batch"});
+  model.node("Gather", {"shape", "n1"}, {"seq"});
+  model.node("Range", {"n0", "batch", "n1"}, {"batches"});
+  model.node("Range", {"n0", "seq", "n1"}, {"tokens"});
+  model.node("Unsqueeze", {"batches", "i1"}, {"rows"});
+  model.node("Unsqueeze", {"batch", "i0"}, {"batch_of"});
+  // Of all batches behind each other.
+  set_int(model.node("Flatten", {"mask"}, {"flat"}), "axis", 2);
+  model.node("Mul", {"rows", "seq"}, {"begin"});
+  model.node("Add", {"begin", "tokens"}, {"place"});
+  model.node("Gather", {"flat", "place"}, {"m0"});
+  model.node("Mul", {"x", "m0"}, {"by_place"});
+  // By pairs of a batch and a token.
+  model.node("Expand", {"rows", "shape"}, {"all_rows"});
+  model.node("Expand", {"tokens", "shape"}, {"all_tokens"});
+  model.node("Unsqueeze", {"all_rows", "i2"}, {"row"});
+  model.node("Unsqueeze", {"all_tokens", "i2"}, {"token"});
+  set_int(model.node("Concat", {"row", "token"}, {"pair"}), "axis", 2);
+  model.node("GatherND", {"mask", "pair"}, {"by_pair"});
+  // By how many numbers above zero there were so far.
+  model.floats("zero", {1}, {0});
+  model.node("Greater", {"mask", "zero"}, {"is_there"});
+  set_int(model.node("Cast", {"is_there"}, {"ones"}), "to", onnx::TensorProto::INT64);
+  model.node("CumSum", {"ones", "n1"}, {"position"});
+  model.floats("table", {64, 4}, numbers(256, 7));
+  model.node("Gather", {"table", "position"}, {"embedded"});
+  model.floats("line", {1, 64}, numbers(64, 8));
+  model.ints("sixty_four", {64});
+  set_int(model.node("Concat", {"batch_of", "sixty_four"}, {"wide"}), "axis", 0);
+  model.node("Expand", {"line", "wide"}, {"lines"});
+  set_int(model.node("GatherElements", {"lines", "position"}, {"by_element"}), "axis", 1);
+  model.output("by_place").output("by_pair").output("embedded").output("by_element");
+}
+
+TEST(Ranges, IndicesMadeOfTheShapeFollowTheRows) {
+  Session fixed = session_of(compile_dims(indexed, {"batch=2", "seq=1..20"}));
+  for (const int64_t n : {20, 1, 2, 3, 9, 16}) {
+    SCOPED_TRACE(n);
+    expect_like_exact(indexed, fixed, {"batch=2", fmt::format("seq={}", n)}, n);
+  }
+  Session both = session_of(compile_dims(indexed, {"batch=1..3", "seq=1..12"}));
+  for (const auto& [batch, seq] : {std::pair{1, 1}, {3, 12}, {2, 7}, {1, 9}, {3, 1}}) {
+    SCOPED_TRACE(seq);
+    expect_like_exact(indexed, both, {fmt::format("batch={}", batch), fmt::format("seq={}", seq)}, seq);
+  }
+}
+
 // A product of zero and infinity is no zero: values of rows that are not there are none.
 TEST(Ranges, RowsBeyondTheLengthMayBeInfinite) {
   std::vector<float> positions = numbers(64 * kWidth, 5);

@@ -58,6 +58,7 @@ class NodeRows {
     if (node_.op == "concat" || node_.op == "pad") return {beside_axes()};
     if (node_.op == "gather") return {gather()};
     if (node_.op == "gather_nd") return {gather_tuples()};
+    if (node_.op == "gather_elements") return {gather_elements()};
     if (node_.op == "matmul" || node_.op == "matmul_integer") return matmul();
     if (node_.op == "softmax" || node_.op == "log_softmax") return softmax();
     if (is_spatial(node_) || is_one_of(node_, kByImage)) return {by_image()};
@@ -199,7 +200,7 @@ class NodeRows {
     const size_t axis = axis_of(node_.int_attr_or("axis", 0), shape(0).size()), rank = shape(1).size();
     RowsOfValue out;
     for (LiveRows rows : inputs_[0]) {
-      if (rows.dim == axis && !gathers_live(rows)) refuse();
+      if (rows.dim == axis && !takes_live(rows)) refuse();
       if (rows.dim == axis) continue;
       if (rows.dim > axis) rows.dim += rank - 1;
       out.push_back(rows);
@@ -215,21 +216,49 @@ class NodeRows {
 
   // The same at tuples of indices, of which those of one element lie along the last dim.
   RowsOfValue gather_tuples() const {
-    if (!inputs_[0].empty() || node_.int_attr_or("batch_dims", 0) != 0) refuse();
+    const auto size = static_cast<size_t>(shape(1).back());
+    if (node_.int_attr_or("batch_dims", 0) != 0) refuse();
+    for (const LiveRows& rows : inputs_[0]) {
+      if (rows.dim >= size || !takes_live(rows, rows.dim, size)) refuse();
+    }
     RowsOfValue out = inputs_[1];
     for (LiveRows& rows : out) {
       if (rows.dim + 1 == shape(1).size()) refuse();
-      rows.other = OtherRows::kFinite;
+      rows.other = OtherRows::kAny;
     }
     return out;
   }
 
-  bool gathers_live(const LiveRows& rows) const {
+  // Each element at its own place, but for the axis.
+  RowsOfValue gather_elements() const {
+    const size_t axis = axis_of(node_.int_attr_or("axis", 0), shape(0).size());
+    std::vector<RowsOfValue> at = inputs_;
+    for (const LiveRows& rows : at[0]) {
+      if (rows.dim == axis && !takes_live(rows)) refuse();
+    }
+    std::erase_if(at[0], [&](const LiveRows& rows) { return rows.dim == axis; });
+    RowsOfValue out = joined(at);
+    for (LiveRows& rows : out) rows.other = OtherRows::kAny;
+    return out;
+  }
+
+  // Whether indices name rows that hold something wherever they themselves lie in such a row, or in none: row r of the
+  // indices names one that is not behind r, or that is always there. Of tuples of `size` indices it is the one at
+  // `part`.
+  bool takes_live(const LiveRows& rows, size_t part = 0, size_t size = 1) const {
     const graph::Value& value = graph_.value(node_.inputs[1]);
     if (!value.is_constant() || value.type.elements() == 0) return false;
     const auto indices = graph::RefTensor::from_bytes(value.type, *value.constant).ints;
-    const auto [first, last] = std::ranges::minmax(indices);
-    return is_live(rows, shape(0), first, last);
+    const Shape strides = row_major_strides(shape(1));
+    for (size_t i = part; i < indices.size(); i += size) {
+      int64_t last = rows.least - 1;  // that is known to hold something
+      for (const LiveRows& own : inputs_[1]) {
+        const int64_t at = static_cast<int64_t>(i) / strides[own.dim] % shape(1)[own.dim];
+        if (own.length == rows.length) last = std::max(last, at / own.inner % own.extent);
+      }
+      if (indices[i] < 0 || indices[i] / rows.inner % rows.extent > last) return false;
+    }
+    return true;
   }
 
   // Of operand k of a product those rows that it sums over, and the others, which are rows of the result.

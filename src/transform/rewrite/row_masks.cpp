@@ -1,6 +1,7 @@
 #include "transform/rewrite/row_masks.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "graph/ref_tensor.h"
 #include "support/error.h"
@@ -30,9 +31,10 @@ ValueId RowMasks::filled(ValueId id, const LiveRows& rows, double number) {
   const graph::Value& value = out_.value(id);
   const std::string name = value.name + " (rows)";
   graph::RefTensor other = graph::RefTensor::zeros({value.type.type, {}});
-  if (!other.is_float())
+  if (!other.is_float() && !std::isfinite(number))
     throw Unsupported("'{}', of which rows hold nothing, is {}", value.name, to_string(value.type));
-  other.floats[0] = number;
+  if (other.is_float()) other.floats[0] = number;
+  if (!other.is_float()) other.ints[0] = static_cast<int64_t>(number);
   const ValueId live = is_live(rows, Shape(value.type.shape));
   return emit(name, "where", {live, id, constant(name, other)});
 }

@@ -83,22 +83,47 @@ class Comparison {
                   &other = longer_.value(dropped == dropped_.end() ? b.inputs[k] : dropped->second);
       const bool is_constant = read.is_constant();  // by whatever name: expanded or not
       if (is_constant != other.is_constant() || (!is_constant && read.name != other.name)) return whole;
-      if (is_constant && !is_prefix(read, other) && !(k == 1 && names_same_rows(a, b)))
+      const bool names = k == 1 && (a.op == "gather" || a.op == "gather_nd");
+      if (is_constant && !(names ? names_same(a, b) : is_prefix(read, other)))
         return fmt::format("the constant '{}' of {}", read.name, whole);
     }
     return "";
   }
 
-  // Whether the indices of a gather along an axis of [batch * extent] name the same rows of the same batches.
-  bool names_same_rows(const Node& a, const Node& b) const {
-    if (a.op != "gather") return false;
-    const Value &indices = shorter_.value(a.inputs[1]), &others = longer_.value(b.inputs[1]);
+  // Batches behind each other along the first dim of a gather's data, rows of which an extent is the number; 0: there
+  // are none, and indices name the same rows where they are equal.
+  int64_t batches_of(const Node& a, const Node& b) const {
     const Shape &from = shorter_.value(a.inputs[0]).type.shape, &to = longer_.value(b.inputs[0]).type.shape;
-    const auto axis = static_cast<size_t>(a.int_attr_or("axis", 0));
+    const int64_t axis = a.int_attr_or("axis", 0);
+    if (a.op != "gather" || (axis != 0 && axis + std::ssize(from) != 0)) return 0;
     const auto [shorter, longer] = extents_;
-    const bool by_batches = axis < from.size() && from.size() == to.size() && from[axis] % shorter == 0 &&
-                            to[axis] % longer == 0 && from[axis] / shorter == to[axis] / longer;
-    if (!by_batches || indices.type.type != others.type.type) return false;
+    if (from.empty() || to.empty() || from[0] % shorter != 0 || to[0] % longer != 0) return 0;
+    return from[0] / shorter == to[0] / longer ? to[0] / longer : 0;
+  }
+
+  // How many batches of rows a reshape has put behind each other there, the extent being the only dim that differs: 1
+  // where it is the outermost one. 0: it is none, or made otherwise.
+  int64_t batches_before(const Node& b) const {
+    const auto made = std::ranges::find_if(
+        longer_.nodes, [&](const Node& n) { return n.op == "reshape" && n.outputs[0] == b.inputs[0]; });
+    if (made == longer_.nodes.end()) return 0;
+    const Value& large = longer_.value(made->inputs[0]);
+    const ValueId small = shorter_.find_value(large.name);
+    if (small == graph::kAbsent) return 0;
+    const Shape &from = shorter_.value(small).type.shape, &to = large.type.shape;
+    const auto [x, y] = std::ranges::mismatch(from, to);
+    if (x == from.end() || y == to.end() || !std::ranges::equal(x + 1, from.end(), y + 1, to.end())) return 0;
+    if (*x != extents_.first || *y != extents_.second) return 0;
+    return num_elements(Shape(to.begin(), y));
+  }
+
+  // Whether indices that are constants name the same.
+  bool names_same(const Node& a, const Node& b) const {
+    const Value &indices = shorter_.value(a.inputs[1]), &others = longer_.value(b.inputs[1]);
+    const int64_t batches = batches_of(a, b);
+    const int64_t before = batches <= 1 ? 1 : batches_before(b);
+    if (before == 1) return is_prefix(indices, others);
+    if (indices.type.type != others.type.type || before != batches) return false;
     const std::vector<int64_t> is = graph::RefTensor::from_bytes(indices.type, *indices.constant).ints,
                                are = graph::RefTensor::from_bytes(others.type, *others.constant).ints;
     return is_prefix(indices.type.shape, others.type.shape, [&](int64_t i, int64_t at) {

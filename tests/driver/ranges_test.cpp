@@ -348,6 +348,20 @@ TEST(Ranges, ANodeThatReadsALaterRowIsRefused) {
       "seq=8..16", {"'node_y' (gather)"});
 }
 
+// The fifth of all tokens of all batches is another one where a batch has fewer.
+TEST(Ranges, AnIndexIntoBatchesBehindEachOtherIsRefused) {
+  expect_refused(
+      [](ModelBuilder& model) {
+        model.input("x", {int64_t{2}, std::string("seq"), int64_t{3}});
+        model.ints("flat", {-1, 3});
+        model.node("Reshape", {"x", "flat"}, {"rows"});
+        model.ints("fifth", {5});
+        set_int(model.node("Gather", {"rows", "fifth"}, {"y"}), "axis", 0);
+        model.output("y");
+      },
+      "seq=4..8", {"'node_y' (gather)"});
+}
+
 TEST(Ranges, MalformedOnesAreRefused) {
   for (const char* dim : {"n=0..8", "n=8..4", "n=..8", "n=1..", "n=1..x"})
     EXPECT_THROW(with_dims({dim}), UsageError) << dim;

@@ -247,6 +247,9 @@ class NodeRows {
   // `part`.
   bool takes_live(const LiveRows& rows, size_t part = 0, size_t size = 1) const {
     const graph::Value& value = graph_.value(node_.inputs[1]);
+    // Of batches behind each other only a gather's are compared at several sizes (driver/other_extents.cpp).
+    const bool is_alone = shape(0)[rows.dim] == rows.inner * rows.extent;
+    if (!is_alone && (node_.op != "gather" || rows.dim != 0)) return false;
     if (!value.is_constant() || value.type.elements() == 0) return false;
     const auto indices = graph::RefTensor::from_bytes(value.type, *value.constant).ints;
     const Shape strides = row_major_strides(shape(1));

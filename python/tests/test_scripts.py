@@ -40,8 +40,8 @@ def test_script(name: str, in_folder: Path, monkeypatch: pytest.MonkeyPatch) -> 
     compiled: dict[bytes, tw.Model] = {}
     load = tw.Artefact.load
 
-    def remember(artefact: tw.Artefact, *args: Any) -> tw.Model:
-        return compiled.setdefault(artefact.content, load(artefact, *args))
+    def remember(artefact: tw.Artefact, *args: Any, **named: Any) -> tw.Model:
+        return compiled.setdefault(artefact.content, load(artefact, *args, **named))
     monkeypatch.setattr(tw.Artefact, "load", remember)
     results = run(name, True, "model.onnx")
     assert compiled and results

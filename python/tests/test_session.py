@@ -62,7 +62,7 @@ def test_any_batch(open_path: str) -> None:
     for batch in (1, 3, 1, 2):
         x = random(batch, 64)
         assert session.run(None, {"x": x})[0] == expected(x)
-    assert len(session._models) == 3
+    assert len(session._models.made) == 3
 
 
 def test_fixed_dimension(open_path: str) -> None:
@@ -304,7 +304,7 @@ def test_threads_share_a_session(open_path: str) -> None:
         thread.start()
     for thread in threads:
         thread.join()
-    assert not wrong and len(session._models) == 3
+    assert not wrong and len(session._models.made) == 3
 
 
 def test_the_second_process_finds_the_artefact(open_path: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -313,5 +313,5 @@ def test_the_second_process_finds_the_artefact(open_path: str, monkeypatch: pyte
     for cached in (False, True):
         session = ort.InferenceSession(open_path)
         session.run(None, {"x": x})
-        (model,) = session._models.values()
+        (model,) = session._models.made.values()
         assert model.compilation is not None and model.compilation["cached"] is cached

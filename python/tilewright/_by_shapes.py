@@ -32,20 +32,21 @@ class ByShapes:
     def __init__(self, make: Callable[[Shapes], Model], better: Callable[[Shapes], Model] | None = None) -> None:
         self._make = make
         self._better = better
-        self._models: dict[tuple[Any, ...], Model] = {}
+        #: Those that there are, by all shapes in the order of the inputs.
+        self.made: dict[tuple[Any, ...], Model] = {}
         self._compiling = threading.Lock()
         self._measuring = threading.Lock()
         self._background: list[threading.Thread] = []
 
     def get(self, names: Sequence[str], arrays: Sequence[Any]) -> Model:
         key = tuple(tuple(array.shape) for array in arrays)
-        model = self._models.get(key)
+        model = self.made.get(key)
         if model is None:
             with self._compiling:
-                model = self._models.get(key)
+                model = self.made.get(key)
                 if model is None:
                     shapes = {name: tuple(int(n) for n in shape) for name, shape in zip(names, key)}
-                    model = self._models[key] = self._make(shapes)
+                    model = self.made[key] = self._make(shapes)
                     self._start(key, shapes)
         return model
 
@@ -61,14 +62,14 @@ class ByShapes:
         try:
             with self._measuring:
                 _until_the_end()
-                self._models[key] = better(shapes)
+                self.made[key] = better(shapes)
         except _Ended:
             pass
         except Exception as error:  # the first one stays
             warnings.warn(f"no better code was made in the background for {dict(shapes)}: {error}", RuntimeWarning)
 
     def clear(self) -> None:
-        self._models.clear()
+        self.made.clear()
 
     def wait(self) -> None:
         """Returns when nothing is compiled in the background."""
@@ -84,10 +85,10 @@ class GrowingModel(Model):
         super().__init__(native, artefact, level, trusted=trusted)
         if self.state is not None or len(native.functions) > 1:
             raise UsageError("compile_missing: the model keeps a state, which has one shape")
-        self._source = source
-        self._load = options
-        self._file = artefact if isinstance(artefact, str) else self._written(artefact)
-        self._others = ByShapes(self._compiled_at_once, self._compiled)
+        self._source: str | bytes = source
+        self._load: Mapping[str, Any] = options
+        self._file: str = artefact if isinstance(artefact, str) else self._written(artefact)
+        self._others: ByShapes = ByShapes(self._compiled_at_once, self._compiled)
 
     def _written(self, artefact: bytes) -> str:
         handle, path = tempfile.mkstemp(suffix=".tw", prefix="tilewright-")
@@ -105,7 +106,7 @@ class GrowingModel(Model):
     def _compiled_at_once(self, shapes: Shapes) -> Model:
         return self._compiled(shapes, measure=False)
 
-    def _serving(self, given: Sequence[Any]) -> Model:
+    def _serving(self, given: list[Any]) -> Model:
         if not all(hasattr(array, "shape") for array in given):
             return self
         try:

@@ -318,7 +318,7 @@ class Model:
                 raise UsageError(f"the array for '{name}' cannot be written: jax's are immutable; give one of numpy")
         return [outputs[name] for name in self._output_names]
 
-    def _serving(self, given: Sequence[Any]) -> Model:
+    def _serving(self, given: list[Any]) -> Model:
         """The model that runs arrays of these shapes."""
         return self
 
@@ -421,9 +421,13 @@ def load(source: str | os.PathLike[str] | bytes | bytearray | memoryview, device
             raise UsageError(f"trusted_keys has {key!r}; expected are 64 hexadecimal digits or a file without ':' in its name")
     options = _runtime.LoadOptions(threads=threads, device=_ordinal(device), level=level,
                                    trusted_keys=None if trusted is None else ":".join(trusted))
-    in_memory = isinstance(source, (bytes, bytearray, memoryview))
-    artefact: bytes | str = bytes(source) if in_memory else os.fspath(source)  # type: ignore[arg-type]
-    native = (_runtime.Model.load_bytes if in_memory else _runtime.Model.load_file)(artefact, options)
+    artefact: bytes | str
+    if isinstance(source, (bytes, bytearray, memoryview)):
+        artefact = bytes(source)
+        native = _runtime.Model.load_bytes(artefact, options)
+    else:
+        artefact = os.fspath(source)
+        native = _runtime.Model.load_file(artefact, options)
     if compile_missing is None or compile_missing is False:
         return _with_functions(Model(native, artefact, level, trusted=trusted))
     from ._by_shapes import GrowingModel  # which needs this module

@@ -51,7 +51,7 @@ function(tw_precompiled_by owner)
   endforeach()
 endfunction()
 
-# What evaluates values and interprets loops: tests run it for minutes, so it is optimized in every preset but `dev`.
+# What evaluates values and interprets loops: tests run it for minutes, so it is optimized in all presets of type Release.
 set(TW_HOT expr te graph loop ops)
 function(tw_optimize target)
   target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O3>)

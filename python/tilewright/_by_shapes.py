@@ -1,15 +1,12 @@
 """Models for shapes that were not known before: compiled when they are first met, better ones in the background."""
 from __future__ import annotations
 
-import os
-import tempfile
 import threading
 import warnings
-import weakref
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from . import _arrays, _compile, _runtime
+from . import _arrays, _compile, _runtime, _verbs
 from ._errors import ShapeError, UsageError
 from ._model import Model
 
@@ -81,26 +78,19 @@ class GrowingModel(Model):
     """A compiled model that compiles itself for shapes that its artefact lacks: tilewright.load(compile_missing=...)."""
 
     def __init__(self, native: _runtime.Model, artefact: bytes | str, level: str, trusted: Sequence[str] | None,
-                 source: str | bytes, options: Mapping[str, Any]) -> None:
+                 source: Any, options: Mapping[str, Any]) -> None:
         super().__init__(native, artefact, level, trusted=trusted)
         if self.state is not None or len(native.functions) > 1:
             raise UsageError("compile_missing: the model keeps a state, which has one shape")
-        self._source: str | bytes = source
+        self._source: Any = source  # as tilewright.compile takes it
         self._load: Mapping[str, Any] = options
-        self._file: str = artefact if isinstance(artefact, str) else self._written(artefact)
         self._others: ByShapes = ByShapes(self._compiled_at_once, self._compiled)
 
-    def _written(self, artefact: bytes) -> str:
-        handle, path = tempfile.mkstemp(suffix=".tw", prefix="tilewright-")
-        with os.fdopen(handle, "wb") as file:
-            file.write(artefact)
-        weakref.finalize(self, os.unlink, path)
-        return path
-
     def _compiled(self, shapes: Shapes, measure: bool = True) -> Model:
-        artefact = _compile.compile_artefact(
-            self._source, shapes=shapes, like=self._file, measure=measure, progress=_until_the_end if measure else False,
-            target=f"cuda:{self.target}" if self._on_device else "cpu")
+        target = f"cuda:{self.target}" if self._on_device else "cpu"
+        with _verbs.as_file(self._artefact, "model.tw") as like:
+            artefact = _compile.compile_artefact(self._source, shapes=shapes, like=like, measure=measure, target=target,
+                                                 progress=_until_the_end if measure else False)
         return artefact.load(**self._load)
 
     def _compiled_at_once(self, shapes: Shapes) -> Model:

@@ -377,14 +377,10 @@ def _with_functions(model: Model) -> Model:
     return model
 
 
-def _model_beside(artefact: str | bytes, model: Any) -> str | bytes:
-    """compile_missing as a path or bytes of an ONNX model."""
-    if isinstance(model, (bytes, bytearray, memoryview)):
-        return bytes(model)
-    if hasattr(model, "SerializeToString"):
-        return bytes(model.SerializeToString())
-    if isinstance(model, (str, os.PathLike)):
-        return os.fspath(model)
+def _model_beside(artefact: str | bytes, model: Any) -> Any:
+    """compile_missing as a model that tilewright.compile takes."""
+    if isinstance(model, (str, os.PathLike, bytes, bytearray, memoryview)) or hasattr(model, "SerializeToString"):
+        return model
     if model is not True:
         raise UsageError(f"compile_missing is of type {type(model).__qualname__}; expected is the ONNX model as a path, "
                          "bytes or an onnx.ModelProto, or True")

@@ -195,6 +195,13 @@ class NodeRows {
     return all;
   }
 
+  // What is taken where indices hold nothing: any elements.
+  OtherRows other_of_table() const {
+    OtherRows other = OtherRows::kFinite;
+    for (const LiveRows& known : inputs_[0]) other = std::min(other, known.other);
+    return other;
+  }
+
   // Elements of a table: those of rows that hold nothing are others of it.
   RowsOfValue gather() const {
     const size_t axis = axis_of(node_.int_attr_or("axis", 0), shape(0).size()), rank = shape(1).size();
@@ -207,8 +214,7 @@ class NodeRows {
     }
     for (LiveRows rows : inputs_[1]) {
       rows.dim += axis;
-      rows.other = OtherRows::kFinite;
-      for (const LiveRows& known : inputs_[0]) rows.other = std::min(rows.other, known.other);
+      rows.other = other_of_table();
       out.push_back(rows);
     }
     return out;
@@ -224,7 +230,7 @@ class NodeRows {
     RowsOfValue out = inputs_[1];
     for (LiveRows& rows : out) {
       if (rows.dim + 1 == shape(1).size()) refuse();
-      rows.other = OtherRows::kAny;
+      rows.other = other_of_table();
     }
     return out;
   }
@@ -238,7 +244,7 @@ class NodeRows {
     }
     std::erase_if(at[0], [&](const LiveRows& rows) { return rows.dim == axis; });
     RowsOfValue out = joined(at);
-    for (LiveRows& rows : out) rows.other = OtherRows::kAny;
+    for (LiveRows& rows : out) rows.other = other_of_table();
     return out;
   }
 

@@ -247,7 +247,7 @@ std::vector<frontend::ImportResult> import_each(const CompileOptions& options, c
     check_lengths(models.back(), one, options.states);
     models.back().graph = with_states_last(models.back().graph, options.states, options.dtype);
   }
-  if (options.like != nullptr) check_model(*options.like, import);
+  if (options.like != nullptr) check_model(*options.like, models.front(), import);
   return models;
 }
 
@@ -282,6 +282,7 @@ Compiled compile_imported(const std::vector<frontend::ImportResult>& models, con
   const std::string metadata = frontend::metadata_of(std::as_bytes(std::span(models.front().skeleton)));
   out.sections["metadata"] = {metadata.begin(), metadata.end()};
   out.source.skeleton = models.front().skeleton;
+  out.source.model = model_hash(models.front());
   out.source.weights = models.front().weights;
   out.source.infinite = models.front().infinite;
   out.sections["source"] = to_bytes(out.source);

@@ -59,13 +59,14 @@ void adopt(const Like& like, ModelOptions& options) {
   }
 }
 
-void check_model(const Like& like,
+void check_model(const Like& like, const frontend::ImportResult& model,
                  const std::function<frontend::ImportResult(const frontend::ImportOptions&)>& import) {
+  if (model_hash(model) == like.source.model) return;
   const ModelOptions& then = like.source.options;
   const auto states_last = [&](const graph::Graph& graph) { return with_states_last(graph, then.states, then.dtype); };
-  frontend::ImportResult model = import(then.imports.front());
-  model.graph = states_last(model.graph);
-  const graph::Graph whole = states_last(with_ranges(model, then.imports.front(), least_of(then, 0)).graph);
+  frontend::ImportResult first = import(then.imports.front());
+  first.graph = states_last(first.graph);
+  const graph::Graph whole = states_last(with_ranges(first, then.imports.front(), least_of(then, 0)).graph);
   if (content_hash(graph::to_string(whole)) != like.plan.entries.front().graph_hash)
     throw UsageError("--like: the artefact was made of another model, or of other weights");
 }

@@ -24,8 +24,9 @@ std::shared_ptr<const Like> read_like(const std::string& spelled, const std::str
 /// What `options` say nothing of becomes what `like` was made with: all that decides its graphs but for shapes.
 void adopt(const Like& like, ModelOptions& options);
 
-/// Throws UsageError where another model than that of `like` is compiled, or one with other weights. `import` imports
-/// the model that is compiled.
-void check_model(const Like& like, const std::function<frontend::ImportResult(const frontend::ImportOptions&)>& import);
+/// Throws UsageError where `model` is another one than that of `like`, or has other weights. `import` imports it for
+/// other shapes.
+void check_model(const Like& like, const frontend::ImportResult& model,
+                 const std::function<frontend::ImportResult(const frontend::ImportOptions&)>& import);
 
 }  // namespace tw::driver

@@ -288,6 +288,7 @@ class Refitter {
     out_.made[std::string(kPlan)] = {plan.begin(), plan.end()};
     out_.made[std::string(kWeights)] = stored_.take();
     source_.skeleton = out_.sources.front().skeleton;
+    source_.model = model_hash(out_.sources.front());
     source_.infinite = out_.sources.front().infinite;
     out_.made[std::string(kSource)] = to_bytes(source_);
     for (const format::Section& section : artefact_.sections()) {

@@ -35,7 +35,8 @@ void add(Compute& all, const Compute& more) {
 
 bool sums_columns(const Compute& c) {
   if (!c.is_reduction() || c.axes.empty()) return false;
-  const Axis& column = c.axes.back();
+  const auto last = std::ranges::find_if(c.axes.rbegin(), c.axes.rend(), [](const Axis& a) { return a.extent != 1; });
+  const Axis& column = last == c.axes.rend() ? c.axes.back() : *last;
   bool along = true;
   visit_reads(c, [&](const Expr& read) {
     along = along && !read->args.empty() && read->args.back().is_var() && read->args.back()->name == column.name;

@@ -8,7 +8,8 @@ namespace tw::te {
 /// compute, the last of them; `program` itself where there are fewer than two.
 Program join_sums(const Program& program);
 
-/// Whether it is a reduction every read of which has the last axis that is kept for its last index.
+/// Whether it is a reduction every read of which has the last axis that is kept, of those of several points, for its
+/// last index.
 bool sums_columns(const Compute& compute);
 
 }  // namespace tw::te

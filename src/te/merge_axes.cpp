@@ -18,6 +18,7 @@ namespace {
 // For each tensor and dim d: whether dims d and d+1 may still be fused.
 using PairFlags = std::map<std::string, std::vector<bool>>;
 
+bool is_number(const Expr& index) { return index.op() == Op::kIntImm; }
 bool is_axis(const Expr& index, const Axis& axis) { return index.is_var() && index->name == axis.name; }
 
 // Where the pairs of reduction axes of a compute are kept, beside those of tensors.
@@ -114,7 +115,7 @@ class PairFinder {
     const size_t rank = shapes_.at(load->name).size();
     std::set<std::pair<std::string, size_t>> kept;  // pairs of axes that this load keeps together
     for (size_t d = 0; d + 1 < rank; ++d) {
-      bool keeps = false;
+      bool keeps = is_number(load.arg(d)) && is_number(load.arg(d + 1));
       for (const auto& [axes, key] : axis_pairs(c)) {
         for (size_t k = 0; k + 1 < axes.size(); ++k) {
           if (!is_pair(axes, k, load, d) || !flags_[load->name][d] || !flags_[key][k]) continue;
@@ -280,6 +281,26 @@ std::map<std::string, Layout> mergeable_axes(const Program& program) {
   regrouped.fuse(PairFinder(regrouped.program).run());
   regrouped.apply(only_row(regrouped.program));
   return regrouped.layouts;
+}
+
+Program order_reductions(const Program& program) {
+  Program out = program;
+  for (Compute& c : out.computes) {
+    if (c.reduce_axes.size() < 2 || c.combiner.kind == CombinerKind::kTuple || c.needed) continue;
+    std::optional<Expr> only;
+    bool is_one = true;
+    visit_reads(c, [&](const Expr& read) {
+      is_one = is_one && (!only || equal(*only, read));
+      only = read;
+    });
+    const auto dim_of = [&](const Axis& axis) {
+      return std::ranges::find_if((*only)->args, [&](const Expr& index) { return is_axis(index, axis); });
+    };
+    const auto has_dim = [&](const Axis& axis) { return dim_of(axis) != (*only)->args.end(); };
+    if (is_one && only && std::ranges::all_of(c.reduce_axes, has_dim))
+      std::ranges::stable_sort(c.reduce_axes, {}, dim_of);
+  }
+  return out;
 }
 
 Program merge_reductions(const Program& program) {

@@ -14,6 +14,10 @@ namespace tw::te {
 /// with nothing to fuse or split are left out. No bytes move.
 std::map<std::string, Layout> mergeable_axes(const Program& program);
 
+/// Reductions of one tensor alone run over its dims in the order in which it is stored, so that those beside each other
+/// can become one. What is combined in another order is the same but for rounding.
+Program order_reductions(const Program& program);
+
 /// The program in which two neighbouring reduction axes that every index holds as a * E + b, E the extent of b, are
 /// one: sums over planes whose axes `mergeable_axes` has fused.
 Program merge_reductions(const Program& program);

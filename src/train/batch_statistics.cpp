@@ -53,13 +53,10 @@ class Rewriter {
     for (size_t d = 0; d < shape.size(); ++d) {
       if (d != 1) axes.push_back(static_cast<int64_t>(d));
     }
-    const double share = 1.0 / static_cast<double>(count);
-    const Term mean = graph::sum(x, axes) * share;
-    const Term off = x - mean;
-    const Term variance = graph::sum(off * off, axes) * share;
+    const graph::Terms batch = builder_.emit("mean_variance", {x}, {{"axes", axes}, {"keepdims", int64_t{0}}});
     const double momentum = node.float_attr_or("momentum", kMomentum);
-    node.inputs[3] = next_of(*follow(node.inputs[3]), graph::reshape(mean, {shape[1]}), momentum);
-    node.inputs[4] = next_of(*follow(node.inputs[4]), graph::reshape(variance, {shape[1]}), momentum);
+    node.inputs[3] = next_of(*follow(node.inputs[3]), batch[0], momentum);
+    node.inputs[4] = next_of(*follow(node.inputs[4]), batch[1], momentum);
   }
 
   // The batch's own, in the type of the running one.

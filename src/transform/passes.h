@@ -121,6 +121,13 @@ graph::Graph write_transposed(const graph::Graph& graph, const TransformContext&
 /// zeros and -1e30 or less.
 graph::Graph compute_masks(const graph::Graph& graph, const TransformContext& context);
 
+/// Means and variances are sums of squares and of numbers, which one kernel can add.
+graph::Graph part_statistics(const graph::Graph& graph, const TransformContext& context);
+
+/// Values that several groups read, and that are a step or two (conversions, sums, products, ..) from one value of
+/// their size that is stored, are computed by each of these groups.
+graph::Graph compute_where_read(const graph::Graph& graph, const TransformContext& context);
+
 /// Merges nodes into groups with one output each: contractions with their epilogues, rows, element-wise chains, and
 /// data movement before them.
 graph::Graph fuse(const graph::Graph& graph, const TransformContext& context);

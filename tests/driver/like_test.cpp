@@ -102,6 +102,16 @@ TEST_F(LikeTest, GroupsAreTiledAsThoseThatWereMeasured) {
   EXPECT_EQ(plan(), usual) << "there is no such family";
 }
 
+TEST_F(LikeTest, ItsModelIsKnownWithoutAnotherImport) {
+  const Compiled first = compile(dense, 1, for_batches({8}));
+  const Like like{"", first.source, first.plan};
+  const auto import = [](const frontend::ImportOptions&) -> frontend::ImportResult {
+    throw std::logic_error("imported once more");
+  };
+  EXPECT_NO_THROW(check_model(like, imports(dense, 1, for_batches({5})).front(), import));
+  EXPECT_THROW(check_model(like, imports(dense, 2, for_batches({5})).front(), import), std::logic_error);
+}
+
 TEST_F(LikeTest, AnotherModelIsRefused) {
   const std::string path = artefact(for_batches({8}));
   EXPECT_THROW(compile_like(path, for_batches({5}), 2), UsageError) << "other weights";

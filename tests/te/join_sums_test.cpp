@@ -38,6 +38,18 @@ TEST(JoinSums, OfTheSameColumns) {
   EXPECT_EQ(p.computes[1].outputs.size(), 2U);
 }
 
+TEST(JoinSums, OfColumnsBeforeAxesOfOnePoint) {
+  Builder b;
+  const Tensor x = b.placeholder("x", DataType::f32(), {4, 3, 5});
+  const auto over = [&](const char* name, double factor) {
+    return b.reduce(name, {1, 5, 1, 1}, {4, 3}, CombinerKind::kSum, [&](const auto& i, const auto& r) {
+      return x({r[0], r[1], i[1]}) * float_imm(factor);
+    });
+  };
+  const Tensor one = over("one", 1), two = over("two", 2);
+  EXPECT_EQ(joined(b.finish("p", {one, two})).computes.size(), 1U);
+}
+
 TEST(JoinSums, NotOfRowsNorOfWhatIsReadAgain) {
   Sums s;
   const Tensor a = s.over("a", s.x), b = s.over("b", s.product);

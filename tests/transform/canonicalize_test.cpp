@@ -178,15 +178,6 @@ TEST(Canonicalize, NeutralElements) {
   EXPECT_EQ(ops_of(g), "sub add mul");  // 0 - x, x + 0 (-0 + 0 is 0), and a broadcast
 }
 
-TEST(Canonicalize, MeanAndVarianceAreTwoSums) {
-  const Graph g = canonical(R"(graph g {
-  input x : f32[3, 2, 4]
-  m : f32[2], v : f32[2] = mean_variance(x) {axes = [0, 2], keepdims = 0} as s
-  output m, v
-})");
-  EXPECT_EQ(ops_of(g), "reduce_mean sub reduce_sum_square div reshape reshape");
-}
-
 TEST(Canonicalize, ConditionsThatAreTheSameEverywhere) {
   const Graph g = canonical(R"(graph g {
   input x : f32[3]

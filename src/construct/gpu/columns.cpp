@@ -4,6 +4,7 @@
 // padding stands before them, each row of pixels, loaded once with one comparison for each vector. Where columns are
 // too few for all SMs and their reductions long, several threads combine parts of a column, and a second kernel those.
 #include <algorithm>
+#include <array>
 #include <numeric>
 #include <optional>
 
@@ -34,9 +35,11 @@ constexpr int64_t kTogether = 16;      // terms in flight of a longer reduction
 constexpr int64_t kLongReduction = 128;
 constexpr int64_t kPartThreads = 256;  // of an SM, that hide its waits where each loads kTogether vectors
 constexpr int64_t kMinTerms = 8;       // of a part
-constexpr int64_t kMaxParts = 256;     // that one thread combines
-constexpr int64_t kSharingThreads = 32, kSharedColumns = 8;  // of a block; a line of columns is a sector of memory
-constexpr int64_t kManyColumns = 1 << 15;                    // with a thread each they fill a GPU
+constexpr std::array<int64_t, 3> kMaxParts = {4096, 1024, 256};  // tried: of fewer the second kernel has less to do
+constexpr int64_t kSharedColumns = 8;                            // of a block: a line of them is a sector of memory
+constexpr int64_t kSharingThreads = 32, kManySharing = 128;      // of each, the second where terms are many
+constexpr int64_t kManyTerms = 2048;
+constexpr int64_t kManyColumns = 1 << 15;  // with a thread each they fill a GPU
 
 struct Columns {
   te::Program program;  // after inlining
@@ -283,10 +286,11 @@ std::vector<int64_t> parts_of(const Columns& plan, const TargetInfo& target) {
   const te::Compute& sum = plan.compute();
   if (!plan.pixels.empty() || te::num_points(sum.reduce_axes) < kLongReduction) return {};
   const int64_t rows = sum.reduce_axes.front().extent, vectors = plan.elements() / widest_lanes(plan, target);
+  const int64_t most = std::min(rows, te::num_points(sum.reduce_axes) / kMinTerms);
   const int64_t threads = std::max(1, target.compute_units) * kPartThreads;
   std::vector<int64_t> counts;
-  for (const int64_t max : {kMaxParts, kMaxParts / 4}) {  // fewer: the second kernel has less to do
-    const int64_t wanted = std::min({threads / std::max<int64_t>(1, vectors), rows / kMinTerms, max});
+  for (const int64_t max : kMaxParts) {
+    const int64_t wanted = std::min({threads / std::max<int64_t>(1, vectors), most, max});
     if (wanted < 2) continue;
     const int64_t even = part_counts(rows, wanted, 1).front();
     // Parts of unequal length compare each row with their last one.
@@ -322,6 +326,10 @@ Result<Construction> in_parts(const Columns& plan, const Construction& base, int
   return out;
 }
 
+int64_t sharing_threads(const Columns& plan) {
+  return plan.compute().reduce_axes.front().extent < kManyTerms ? kSharingThreads : kManySharing;
+}
+
 // A block adds a few columns: each of its threads some neighbouring terms of one, what they have in shared memory, then
 // one thread a column.
 void schedule_shared(const Columns& plan, schedule::Schedule& s) {
@@ -333,7 +341,7 @@ void schedule_shared(const Columns& plan, schedule::Schedule& s) {
   const std::string threads = fmt::format("i{}", plan.compute().axes.size());
   s.cache_write(plan.sum);
   if (plan.output != plan.sum) s.inline_stage(plan.sum);
-  s.rfactor_blocks(sums, plan.compute().reduce_axes.front().name, kSharingThreads);
+  s.rfactor_blocks(sums, plan.compute().reduce_axes.front().name, sharing_threads(plan));
   std::vector<std::string> tiles = axis_names(plan.compute().axes);
   s.split(plan.output, column, {kSharedColumns}).threads(plan.output, column + ".1");
   tiles.back() += ".0";
@@ -343,7 +351,7 @@ void schedule_shared(const Columns& plan, schedule::Schedule& s) {
   std::vector<std::string> order = axis_names(plan.compute().axes);
   order.insert(order.end() - 1, threads);
   const std::string row = plan.compute().reduce_axes.front().name;
-  const int64_t terms = ceil_div(plan.compute().reduce_axes.front().extent, kSharingThreads);
+  const int64_t terms = ceil_div(plan.compute().reduce_axes.front().extent, sharing_threads(plan));
   s.split(shared, row, {std::min(kTogether, terms)}).unroll(shared, row + ".1");
   s.reorder(shared, joined(order, std::vector<std::string>{row + ".0", row + ".1"}));
   s.threads(shared, threads).threads(shared, column);
@@ -387,7 +395,7 @@ Result<Candidates> construct_strips(const GroupTask& task, const TargetInfo& tar
   if (parts == PartialSums::kNone && pays_to_share(plan)) {
     candidates.push_back(base);
     schedule_shared(plan, candidates.back().schedule);
-    candidates.back().trace = {fmt::format("{} threads share {} columns", kSharingThreads, kSharedColumns)};
+    candidates.back().trace = {fmt::format("{} threads share {} columns", sharing_threads(plan), kSharedColumns)};
   }
   add_strips(plan, base, target, candidates);
   return candidates;

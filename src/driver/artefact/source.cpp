@@ -6,6 +6,7 @@
 
 #include "runtime/format/error.h"
 #include "support/error.h"
+#include "support/hash.h"
 
 namespace tw::driver {
 namespace {
@@ -80,6 +81,7 @@ Json to_json(const Source& source, std::string& blobs) {
   for (const SourceEntry& entry : source.entries) entries.push_back(entry_json(entry, outlines));
   return {{"schema", kSchema},
           {"model_bytes", source.skeleton.size()},
+          {"model", source.model},
           {"imports", imports},
           {"least", source.options.least},
           {"weights", source.weights},
@@ -99,6 +101,7 @@ Source read_source(const Json& json, std::span<const uint8_t> rest) {
   Source source;
   const auto model = take(rest, json.at("model_bytes").get<size_t>());
   source.skeleton.assign(model.begin(), model.end());
+  source.model = json.value("model", "");
   source.options.imports.clear();
   for (const Json& import : json.at("imports")) source.options.imports.push_back(read_import(import, rest));
   json.at("least").get_to(source.options.least);
@@ -140,6 +143,12 @@ std::string joined_outlines(const std::map<std::string, std::string>& outlines) 
   std::string all;
   for (const auto& [prefix, outline] : outlines) all += outline;
   return all;
+}
+
+std::string model_hash(const frontend::ImportResult& model) {
+  std::string hashes = content_hash(model.skeleton);
+  for (const graph::Bytes& weight : model.elements) hashes += content_hash(*weight);
+  return content_hash(hashes);
 }
 
 CompileOptions options_of(const Source& source) {

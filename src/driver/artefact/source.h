@@ -28,6 +28,7 @@ struct SourceEntry {
 
 struct Source {
   std::string skeleton;            // frontend::ImportResult::skeleton
+  std::string model;               // model_hash of what its first entry was imported from; empty in older artefacts
   std::set<std::string> weights;   // frontend::ImportResult::weights
   std::set<std::string> infinite;  // those of them in which an element is infinite
   ModelOptions options;            // as bytes without weights, and initial values of states, which the artefact holds
@@ -38,6 +39,10 @@ struct Source {
 std::map<std::string, std::string> renamed_constants(const graph::Graph& ungrouped, const graph::Graph& groups);
 /// The outline of an entry, of those of its graph and of bodies by the prefixes of their names.
 std::string joined_outlines(const std::map<std::string, std::string>& outlines);
+
+/// Equal for models that differ in nothing that an import reads. Equal models may have several: an import for other
+/// shapes may look at the elements of other weights.
+std::string model_hash(const frontend::ImportResult& model);
 
 /// The options that passes were run with.
 CompileOptions options_of(const Source& source);

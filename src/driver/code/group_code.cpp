@@ -8,6 +8,7 @@
 #include "dataflow/work.h"
 #include "schedule/match/contraction.h"
 #include "support/error.h"
+#include "te/followed_layouts.h"
 #include "te/join_outputs.h"
 #include "te/join_sums.h"
 #include "te/merge_axes.h"
@@ -59,29 +60,14 @@ te::Program rename_inputs(const te::Program& program, std::map<std::string, std:
   return out;
 }
 
-// Layouts of activations: what the graph says for inputs and outputs; intermediate tensors follow the outputs.
+// Layouts of activations: what the graph says for inputs and outputs; intermediate tensors follow these.
 std::map<std::string, Layout> activation_layouts(const GroupInputs& in, const GroupTe& te) {
   std::map<std::string, Layout> layouts;
-  const Layout* follow = nullptr;
-  size_t rank = 0;
   for (const auto& [tensor, id] : te.values) {
     const graph::Value& value = in.graph.value(id);
-    if (value.is_kept() || value.layout.is_identity()) continue;
-    layouts[tensor] = value.layout;
-    if (te.program.is_output(tensor)) {
-      follow = &value.layout;
-      rank = value.type.shape.size();
-    }
+    if (!value.is_kept() && !value.layout.is_identity()) layouts[tensor] = value.layout;
   }
-  if (follow == nullptr) return layouts;
-  for (const te::Compute& c : te.program.computes) {
-    const bool reorders = std::all_of(follow->primitives().begin(), follow->primitives().end(),
-                                      [](const LayoutPrimitive& p) { return p.op == LayoutOp::kReorder; });
-    if (!reorders || c.outputs[0].shape.size() != rank) continue;
-    for (const te::Tensor& t : c.outputs) {
-      if (te.values.count(t.name) == 0) layouts[t.name] = *follow;
-    }
-  }
+  layouts.merge(te::followed_layouts(te.program, layouts));
   return layouts;
 }
 
@@ -133,7 +119,8 @@ GroupTe te_of(const GroupInputs& in, const graph::Graph& body) {
     if (in.graph.value(outer).is_kept()) te.kept[names.at(tensor)] = Layout();
   }
   for (size_t i = 0; i < group.output_tensors.size(); ++i) te.values[group.output_tensors[i]] = in.group.outputs[i];
-  te.program = te::join_outputs(te::join_sums(te::apply_layouts(te.program, activation_layouts(in, te))));
+  te.program =
+      te::order_reductions(te::join_outputs(te::join_sums(te::apply_layouts(te.program, activation_layouts(in, te)))));
   return te;
 }
 

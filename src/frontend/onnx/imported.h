@@ -81,8 +81,9 @@ struct ImportResult {
   /// Initializers of the main graph that the import only hands on, whose elements it does not look at. For inference
   /// those of several elements, for training those of f32 with dimensions.
   std::set<std::string> weights;
-  std::set<std::string> infinite;  // those of `weights` in which an element is infinite
-  std::set<std::string> needed;    // all initializers of the main graph that some node needs
+  std::vector<graph::Bytes> elements;  // of `weights`, in their order
+  std::set<std::string> infinite;      // those of `weights` in which an element is infinite
+  std::set<std::string> needed;        // all initializers of the main graph that some node needs
   /// The model without the elements of `weights`, and with all other data in it: what it takes to import it with other
   /// weights. Empty when it is larger than a model file may be.
   std::string skeleton;

@@ -217,6 +217,7 @@ void Importer::find_weights(ImportResult& result) const {
     result.needed.insert(name);
     if (looked_at[id] || !may_be_weight(builder_.type(id))) continue;
     result.weights.insert(name);
+    result.elements.push_back(builder_.shared_bytes(id));
     if (find_special_values(builder_.bytes(id), builder_.type(id).type).infinity >= 0) result.infinite.insert(name);
   }
 }

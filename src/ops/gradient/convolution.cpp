@@ -96,11 +96,29 @@ Geometry with_images(Geometry g, int64_t images) {
   return g;
 }
 
+// Along axes where a filter has one position and nothing is padded windows are pixels: the others are left out, so that
+// what remains has a stride of 1. Before batch and channels are exchanged: what is read in two orders is read in its
+// own.
+Term touched(const Term& large, Geometry& geometry) {
+  const Shape whole = large.shape();
+  Shape extents = whole;
+  Ints steps(whole.size(), 1);
+  for (size_t d = 0; d < geometry.rank(); ++d) {
+    if (geometry.kernel[d] != 1 || geometry.pad[d] != 0 || geometry.span(d) > geometry.large[d]) continue;
+    steps[d + 2] = geometry.strides[d];
+    extents[d + 2] = geometry.large[d] = geometry.small[d];
+    geometry.strides[d] = 1;
+  }
+  if (extents == whole) return large;
+  return emit("slice", {large}, {{"starts", Ints(whole.size(), 0)}, {"steps", steps}, {"extents", extents}});
+}
+
 // Of the weights between `large` and `small`, [channels of small, channels of large / group, kernel..].
 // With groups the images are spatial where a convolution has an axis left: channels stay what is contiguous in
 // channels-last storage, and where a group has one channel this convolution is depthwise, too. Else they are channels
 // of their group.
-Term of_weights(const Term& large, const Term& small, const Geometry& geometry) {
+Term of_weights(const Term& whole, const Term& small, Geometry geometry) {
+  const Term large = touched(whole, geometry);
   constexpr size_t kMostAxes = 3;
   const int64_t group = geometry.group;
   const bool are_spatial = group > 1 && geometry.rank() < kMostAxes;

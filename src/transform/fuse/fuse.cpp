@@ -13,6 +13,7 @@
 #include <set>
 
 #include "transform/fuse/clusters.h"
+#include "transform/fuse/grouping.h"
 #include "transform/group.h"
 #include "transform/passes.h"
 #include "transform/storage_order.h"
@@ -27,7 +28,7 @@ class Fuser {
   Fuser(Graph graph, const TransformContext& context)
       : graph_(std::move(graph)), clusters_(graph_, context.ops, context.target.kind) {}
 
-  Graph run() {
+  Fuser& grow() {
     const auto count = static_cast<int>(graph_.nodes.size());
     for (int n = count - 1; n >= 0; --n) {
       if (clusters_.is_free(n) && clusters_.role(n) == Role::kContraction) grow_epilogue(n);
@@ -37,6 +38,12 @@ class Fuser {
       if (!clusters_.is_free(n) || !clusters_.may_own_group(n)) continue;
       take_in_producers(clusters_.open(n));
     }
+    return *this;
+  }
+
+  int group_of(int n) const { return clusters_.cluster_of(n); }
+
+  Graph groups() const {
     std::vector<std::vector<int>> groups;
     for (const Cluster& cluster : clusters_.all()) {
       if (cluster.nodes.size() < 2) continue;  // partition wraps single nodes
@@ -274,10 +281,18 @@ Graph align_inner_layouts(const Graph& graph) {
 
 }  // namespace
 
+std::vector<int> grouping(const Graph& graph, const TransformContext& context) {
+  Fuser fuser(graph, context);
+  fuser.grow();
+  std::vector<int> groups(graph.nodes.size());
+  for (size_t n = 0; n < groups.size(); ++n) groups[n] = fuser.group_of(static_cast<int>(n));
+  return groups;
+}
+
 Graph fuse(const Graph& graph, const TransformContext& context) {
   const Graph needed = graph::compact(graph);
   Fuser fuser(OwnIndexMaps(needed, context).result(), context);
-  Graph groups = fuser.run();
+  Graph groups = fuser.grow().groups();
   if (context.log != nullptr) fuser.say_why(*context.log);
   return align_inner_layouts(groups);
 }

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "te/followed_layouts.h"
 #include "te/join_outputs.h"
 #include "te/join_sums.h"
 #include "te/merge_axes.h"
@@ -35,19 +36,14 @@ te::Program stored_program(const Graph& body, const graph::OpTable& ops, std::ma
   const graph::GroupProgram group = graph::to_te(body, ops);
   if (nodes != nullptr) *nodes = group.nodes;
   const te::Program program = te::drop_unit_reductions(group.program);
-  const graph::Value& last = body.value(body.outputs.back());
   std::map<std::string, Layout> layouts;
-  for (const te::Compute& c : program.computes) {
-    if (c.axes.size() != last.type.shape.size() || last.layout.is_identity()) continue;
-    for (const te::Tensor& t : c.outputs) layouts[t.name] = last.layout;
-  }
   const auto store = [&](const std::string& tensor, ValueId id) {
-    layouts.erase(tensor);
     if (!body.value(id).layout.is_identity()) layouts[tensor] = body.value(id).layout;
   };
   for (size_t i = 0; i < group.inputs.size(); ++i) store(group.program.inputs[i].name, group.inputs[i]);
   for (size_t i = 0; i < body.outputs.size(); ++i) store(group.output_tensors[i], body.outputs[i]);
-  const te::Program joined = te::join_outputs(te::join_sums(te::apply_layouts(program, layouts)));
+  layouts.merge(te::followed_layouts(program, layouts));
+  const te::Program joined = te::order_reductions(te::join_outputs(te::join_sums(te::apply_layouts(program, layouts))));
   return te::merge_reductions(te::apply_layouts(joined, te::mergeable_axes(joined)));
 }
 

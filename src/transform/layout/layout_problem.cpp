@@ -162,15 +162,16 @@ class LayoutProblem {
     costs[0][1] = std::max(costs[0][1], costs[0][0] + costs[1][1] - costs[1][0]);
     labels_.add_pair(in, out, costs);
     add_read(n, in);
-    add_filters(node, in);
+    add_filters(node, in, costs[1][1]);
   }
 
   // Filters that are computed: a GPU's tiles read them along their channels where those of the images are neighbours.
-  void add_filters(const Node& node, int in) {
+  // Element by element they take as long again as the products, or longer: each tile reads all of its filters.
+  void add_filters(const Node& node, int in, double products_ns) {
     const ValueId filters = node.inputs.size() < 2 ? kAbsent : node.inputs[1];
     if (!shares_filters_ || !has_choice(filters) || written(filters) == row_major_) return;
-    const double copy = costs_.conversion_ns(filters);
-    labels_.add_pair(in, written(filters), {{{0, copy}, {copy, 0}}});
+    const double apart = costs_.conversion_ns(filters) + products_ns;
+    labels_.add_pair(in, written(filters), {{{0, apart}, {apart, 0}}});
   }
 
   // A convolution to one point: the order of its input alone.

@@ -65,7 +65,7 @@ constexpr std::string_view kFarFromOperands[] = {
     "exp",         "sinh",         "cosh",        "tan",         "reciprocal",
     "pow",         "reduce_sum",   "reduce_prod", "reduce_l1",   "reduce_sum_square",
     "scatter_sum", "scatter_prod", "scatter_min", "scatter_max", "scatter_elements_sum",
-    "unpool"};
+    "unpool",      "mean_variance"};
 // What the model converts to f32 it wants there, integers among it; bits are those of an f32.
 constexpr std::string_view kConversions[] = {"cast", "bitcast"};
 // The state whose slice it is keeps its type from run to run.

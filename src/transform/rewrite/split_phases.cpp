@@ -117,9 +117,16 @@ ValueId emit_filters(Editor& editor, const Node& node, int64_t kernel, const Int
   const auto emit = [&](const char* op, std::vector<ValueId> inputs, graph::Attrs attrs) {
     return editor.emit(node.name + ".filters", op, std::move(inputs), std::move(attrs));
   };
+  const bool is_matrix = kernel == 1 && places == Ints{0};
+  if (is_matrix && group == 1) {  // products read it either way round
+    Ints turned(weights.size());
+    std::iota(turned.begin(), turned.end(), 0);
+    std::swap(turned[0], turned[1]);
+    const ValueId w = emit("transpose", {node.inputs[1]}, {{"perm", turned}});
+    return editor.shape(w) == shape ? w : emit("reshape", {w}, {{"shape", shape}});
+  }
   ValueId w = emit("reshape", {node.inputs[1]}, {{"shape", Shape{group, weights[0] / group, weights[1], kernel}}});
-  if (kernel == 1 && places == Ints{0})  // a matrix: products read it either way round
-    return emit("reshape", {emit("transpose", {w}, {{"perm", Ints{0, 2, 1, 3}}})}, {{"shape", shape}});
+  if (is_matrix) return emit("reshape", {emit("transpose", {w}, {{"perm", Ints{0, 2, 1, 3}}})}, {{"shape", shape}});
   w = emit("transpose", {w}, {{"perm", Ints{0, 2, 3, 1}}});
   graph::RefTensor from = graph::RefTensor::zeros({DataType::i64(), {std::ssize(places)}});
   std::ranges::replace_copy(places, from.ints.begin(), -1, kernel);

@@ -75,38 +75,10 @@ bool take_known_side(Editor& editor, const Node& node) {
   return editor.replace(node.outputs[0], editor.emit(node, "expand", {side}, {{"shape", out.shape}}));
 }
 
-// Two sums, each of which families of one reduction take. Squares of 16-bit floats would leave their range.
-bool spell_variance(Editor& editor, const Node& node) {
-  const TensorType x = editor.type(node.inputs[0]);
-  const auto to = [&](ValueId id, DataType type) {
-    if (editor.type(id).type == type) return id;
-    return editor.emit(node, "cast", {id}, {{"to", to_string(type)}});
-  };
-  const ValueId wide = to(node.inputs[0], x.type.is_half() ? DataType::f32() : x.type);
-  graph::Attrs attrs = node.attrs;
-  attrs["keepdims"] = int64_t{1};
-  const ValueId mean = editor.emit(node, "reduce_mean", {wide}, attrs);
-  const ValueId centred = editor.emit(node, "sub", {wide, mean});
-  const ValueId squares = editor.emit(node, "reduce_sum_square", {centred}, attrs);
-  const DataType type = editor.type(wide).type;
-  const double count = static_cast<double>(x.elements()) / static_cast<double>(editor.type(mean).elements());
-  const ValueId variance = editor.emit(
-      node, "div", {squares, editor.add_constant(node.name + ".count", {type, {}}, scalar_bytes(type, count))});
-  for (const auto& [from, now] : {std::pair(node.outputs[0], mean), std::pair(node.outputs[1], variance)}) {
-    const TensorType out = editor.type(from);
-    editor.replace(from, to(editor.emit(node, "reshape", {now}, {{"shape", out.shape}}), out.type));
-  }
-  return true;
-}
-
 constexpr Rule kRules[] = {
-    {"mean and variance", "mean_variance", spell_variance},
-    {"known condition", "where", take_known_side},
-    {"power", "pow", simplify_power},
-    {"neutral factor", "mul", drop_neutral},
-    {"neutral divisor", "div", drop_neutral},
-    {"neutral subtrahend", "sub", drop_neutral},
-    {"division by a power of two", "div", divide_by_multiplying},
+    {"known condition", "where", take_known_side}, {"power", "pow", simplify_power},
+    {"neutral factor", "mul", drop_neutral},       {"neutral divisor", "div", drop_neutral},
+    {"neutral subtrahend", "sub", drop_neutral},   {"division by a power of two", "div", divide_by_multiplying},
 };
 
 }  // namespace

@@ -75,7 +75,7 @@ std::unique_ptr<DeviceModel> load_cuda_model(const format::Artefact& artefact, c
 #endif
 
 /// Values that kernels store into the error word.
-enum class KernelError : int32_t { kIndexOutOfRange = 1 };
+enum class KernelError : int32_t { kIndexOutOfRange = 1, kTooManyRows = 2 };
 
 /// "WHERE: an index is out of range ...": the message for a nonzero error word; where is "step 'NAME'".
 std::string value_error_message(const std::string& where, int32_t error);

@@ -232,9 +232,10 @@ void Context::read_buffer(int buffer, void* destination, size_t bytes) {
 }
 
 std::string value_error_message(const std::string& where, int32_t error) {
-  const char* meaning = error == static_cast<int32_t>(KernelError::kIndexOutOfRange)
-                            ? "an index is out of range"
-                            : "an input value is outside of what the operator accepts";
+  const char* meaning = "an input value is outside of what the operator accepts";
+  if (error == static_cast<int32_t>(KernelError::kIndexOutOfRange)) meaning = "an index is out of range";
+  if (error == static_cast<int32_t>(KernelError::kTooManyRows))
+    meaning = "there are more rows than the model was compiled with room for (compile it with a larger --bound)";
   return format::join(where, ": ", meaning, " (error word ", error, "); the outputs are not valid");
 }
 

@@ -12,12 +12,14 @@ namespace tw::transform {
 namespace {
 
 constexpr size_t kMaxNamed = 3;
+constexpr int64_t kTooManyRows = 2;  // runtime/device.h: KernelError, of which an index out of range is 1
 
 // The index input of an operator and the extents that its last axis addresses (one for all when there is one).
 struct IndexUse {
   ValueId indices;
   Shape extents;
-  int64_t low = -1;  // times an extent: the least index
+  int64_t low = -1;         // times an extent: the least index
+  bool counts_rows = false;  // places of rows whose number comes out of the run, of which there is room for the extent
   friend bool operator==(const IndexUse&, const IndexUse&) = default;
 };
 
@@ -45,7 +47,7 @@ std::optional<IndexUse> index_use(const graph::Graph& graph, const graph::Node& 
   const Shape& data = graph.value(node.inputs[0]).type.shape;
   const ValueId indices = node.inputs[1];
   if (graph.value(indices).type.elements() == 0) return std::nullopt;
-  if (is_scatter) return IndexUse{indices, {node.int_attr("extent")}};
+  if (is_scatter) return IndexUse{indices, {node.int_attr("extent")}, -1, node.has_attr("counts_rows")};
   if (by_axis) return IndexUse{indices, extent_of_axis(node, data)};
   return IndexUse{indices, extents_of_tuple(node, data, graph.value(indices).type.shape)};
 }
@@ -88,6 +90,12 @@ class Checker {
     return out_.add_constant("bound", tensor.type, bytes_of(tensor));
   }
 
+  ValueId number(int64_t value) {
+    graph::RefTensor tensor = graph::RefTensor::zeros({DataType::i32(), {1}});
+    tensor.ints[0] = value;
+    return out_.add_constant("number", tensor.type, bytes_of(tensor));
+  }
+
   void check_constant(const IndexUse& use, const graph::Node& node) const {
     const graph::Value& value = out_.value(use.indices);
     const graph::RefTensor indices = elements_of(value);
@@ -111,7 +119,8 @@ class Checker {
     const ValueId low = add("less", {use.indices, bounds(use.extents, type, use.low)});
     const ValueId high = add("greater_equal", {use.indices, bounds(use.extents, type, 1)});
     const ValueId outside = add("cast", {add("or", {low, high})}, {{"to", std::string("i32")}});
-    const ValueId any = add("reduce_max", {outside}, {{"keepdims", int64_t{1}}});  // one row, for threads to share
+    ValueId any = add("reduce_max", {outside}, {{"keepdims", int64_t{1}}});  // one row, for threads to share
+    if (use.counts_rows) any = add("mul", {any, number(kTooManyRows)});
     error_ = error_ == graph::kAbsent ? any : add("max", {error_, any});
   }
 

@@ -167,11 +167,17 @@ class UseCheck {
       if (argument.bytes > buffer.bytes) return false;
       if (argument.is_written && (!may_be_written(buffer.place) || !buffer.initial.empty())) return false;
       for (const Buffer* place : places_of(entry, buffer)) {
-        if (is_tensor(place->place) && dtype_of(entry, *place) != argument.dtype) return false;
+        if (is_tensor(place->place) && !is_seen_as(dtype_of(entry, *place), argument.dtype)) return false;
         if (place->place == Place::kExtent && argument.dtype != DataType::kI64) return false;
       }
     }
     return true;
+  }
+
+  /// Instructions that multiply bytes read four of them as a word.
+  static bool is_seen_as(DataType tensor, DataType argument) {
+    const bool is_byte = tensor == DataType::kI8 || tensor == DataType::kU8;
+    return tensor == argument || (is_byte && argument == DataType::kI32);
   }
 
   static DataType dtype_of(const Entry& entry, const Buffer& buffer) {

@@ -64,6 +64,8 @@ class ChangedManifest : public testing::Test {
     });
   }
 
+  std::vector<KernelUse>& uses() { return uses_; }
+
  private:
   int64_t size_of(std::string_view name) const {
     for (const format::Section& section : sections_) {
@@ -74,7 +76,7 @@ class ChangedManifest : public testing::Test {
 
   const test::TestArtefact made_ = test::sum_model({7});
   const std::vector<format::Section> sections_ = made_.sections();
-  const std::vector<KernelUse> uses_ = format::read_kernel_uses(made_.uses);
+  std::vector<KernelUse> uses_ = format::read_kernel_uses(made_.uses);
 };
 
 TEST_F(ChangedManifest, IsRefusedWhereKernelsAreCalledInAnotherWay) {
@@ -94,6 +96,23 @@ TEST_F(ChangedManifest, IsRefusedWhereKernelsAreCalledInAnotherWay) {
   refuses("which no step before it has written",
           [](Manifest&, Entry& e) { std::swap(e.cpu_steps[0], e.cpu_steps[1]); });
   refuses("no step writes its output", [](Manifest&, Entry& e) { e.cpu_steps.pop_back(); });
+}
+
+// Instructions that multiply bytes read four of them as a word; nothing else is another type.
+TEST_F(ChangedManifest, MayGiveWordsOfBytes) {
+  for (KernelUse& use : uses()) {
+    for (format::KernelArgument& argument : use.arguments) argument.dtype = format::DataType::kI32;
+  }
+  const auto with = [&](format::DataType type, int64_t count) {
+    return refusal_of([&](Manifest&, Entry& e) {
+      for (auto* specs : {&e.inputs, &e.outputs}) {
+        for (auto& spec : *specs) spec.dtype = type, spec.shape[0] *= count;
+      }
+    });
+  };
+  EXPECT_EQ(with(format::DataType::kU8, 4), "");
+  EXPECT_EQ(with(format::DataType::kI8, 4), "");
+  EXPECT_NE(with(format::DataType::kU32, 1).find("other tiles or buffers"), std::string::npos);
 }
 
 TEST_F(ChangedManifest, IsRefusedWhereMemoryDisagrees) {

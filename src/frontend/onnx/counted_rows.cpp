@@ -44,7 +44,8 @@ Selected select_ranked(NodeContext& c, ValueId wanted, ValueId ranks) {
   const ValueId count = e.reduce("reduce_sum", e.cast(wanted, kI64), {0}, KeepDims::kYes);
   const ValueId zero = e.scalar(0, kI64), none = e.scalar(-1, kI64);
   const ValueId at = e.where(wanted, ranks, zero), number = e.where(wanted, e.int_list(sequence(elements)), none);
-  const ValueId rows = e.op("scatter_max", {number, at}, {{"axis", int64_t{0}}, {"extent", bound}, {"counts_rows", int64_t{1}}});
+  const ValueId rows =
+      e.op("scatter_max", {number, at}, {{"axis", int64_t{0}}, {"extent", bound}, {"counts_rows", int64_t{1}}});
   c.importer().add_counted(c.node().output(0), bound, rows, count);
   return {e.op("max", {rows, zero}), bound};
 }

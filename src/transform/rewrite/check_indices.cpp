@@ -18,7 +18,7 @@ constexpr int64_t kTooManyRows = 2;  // runtime/device.h: KernelError, of which 
 struct IndexUse {
   ValueId indices;
   Shape extents;
-  int64_t low = -1;         // times an extent: the least index
+  int64_t low = -1;          // times an extent: the least index
   bool counts_rows = false;  // places of rows whose number comes out of the run, of which there is room for the extent
   friend bool operator==(const IndexUse&, const IndexUse&) = default;
 };

@@ -33,16 +33,18 @@ using Steps = std::set<int>;
 
 class Copier {
  public:
-  Copier(const Graph& graph, const TransformContext& context)
-      : graph_(graph),
-        ops_(context.ops),
-        producers_(graph.producers()),
-        readers_(graph.consumers()),
-        group_(grouping(graph, context)) {
-    for (size_t n = 0; n < graph.nodes.size(); ++n) {
-      if (combines_rows(graph.nodes[n])) groups_of_rows_.insert(group_[n]);
+  Copier(Graph graph, const TransformContext& context)
+      : graph_(std::move(graph)),
+        ops_(&context.ops),
+        producers_(graph_.producers()),
+        readers_(graph_.consumers()),
+        group_(grouping(graph_, context)) {
+    for (size_t n = 0; n < graph_.nodes.size(); ++n) {
+      if (combines_rows(graph_.nodes[n])) groups_of_rows_.insert(group_[n]);
     }
   }
+
+  const Graph& graph() const { return graph_; }
 
   // By value: what each group that reads it would compute instead; but for those in `kept`.
   std::map<ValueId, Steps> found(const std::set<ValueId>& kept) const {
@@ -97,7 +99,7 @@ class Copier {
 
   // Whether it is a reduction of what lies beside each other.
   bool combines_rows(const Node& node) const {
-    if (role_of(ops_, node) != Role::kReduction) return false;
+    if (role_of(*ops_, node) != Role::kReduction) return false;
     const graph::Value& data = graph_.value(node.inputs[0]);
     const size_t rank = data.type.shape.size();
     const std::optional<Ints> order = storage_order(data.layout, rank);
@@ -206,8 +208,8 @@ class Copier {
     graph.nodes.assign(std::make_move_iterator(live.rbegin()), std::make_move_iterator(live.rend()));
   }
 
-  const Graph& graph_;
-  const graph::OpTable& ops_;
+  Graph graph_;
+  const graph::OpTable* ops_;
   std::vector<int> producers_;
   std::vector<std::vector<int>> readers_;
   std::vector<int> group_;  // by node
@@ -217,19 +219,18 @@ class Copier {
 }  // namespace
 
 graph::Graph compute_where_read(const graph::Graph& graph, const TransformContext& context) {
-  Graph now = graph::compact(graph);
+  Copier now(graph::compact(graph), context);
   std::set<ValueId> kept;
   for (int turn = 0; turn < kMaxTurns; ++turn) {
-    const Copier copier(now, context);
-    const std::map<ValueId, Steps> values = copier.found(kept);
+    const std::map<ValueId, Steps> values = now.found(kept);
     if (values.empty()) break;
     std::map<ValueId, ValueId> copies;
-    Graph next = copier.copied(values, copies);
-    const std::set<ValueId> stored = Copier(next, context).stored_of(copies);
+    Copier next(now.copied(values, copies), context);
+    const std::set<ValueId> stored = next.stored_of(copies);
     kept.insert(stored.begin(), stored.end());
     if (stored.empty()) now = std::move(next);
   }
-  return graph::compact(now);
+  return graph::compact(now.graph());
 }
 
 }  // namespace tw::transform

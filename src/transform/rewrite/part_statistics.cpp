@@ -3,21 +3,13 @@
 // computing the sample variance"). Where f is one element like the others the difference loses nothing; where f alone
 // differs from n - 1 equal ones, the variance is n roundings off. Behind mixed precision, which has x in f32 here:
 // squares of 16-bit floats would leave their range.
+#include "ops/reduce_te.h"
 #include "transform/constants.h"
 #include "transform/editor.h"
 #include "transform/passes.h"
 
 namespace tw::transform {
 namespace {
-
-// `shape` with an extent of 1 for each axis that the node reduces.
-Shape kept_shape(const Node& node, const Shape& shape) {
-  if (!node.has_attr("axes")) return Shape(shape.size(), 1);
-  Shape kept = shape;
-  for (const int64_t axis : node.ints_attr("axes"))
-    kept[static_cast<size_t>(axis < 0 ? axis + std::ssize(shape) : axis)] = 1;
-  return kept;
-}
 
 void rewrite(Editor& editor, const Node& node) {
   const ValueId x = node.inputs[0];
@@ -34,7 +26,8 @@ void rewrite(Editor& editor, const Node& node) {
     const Shape& shape = editor.shape(node.outputs[0]);
     return editor.shape(id) == shape ? id : emit("reshape", {id}, {{"shape", shape}});
   };
-  const Shape kept = kept_shape(node, type.shape);
+  const Ints axes = ops::reduced_axes(graph::make_call(editor.graph(), node), type.shape.size());
+  const Shape kept = ops::kept_shape(type.shape, axes);
   // A part of what is stored: that x is converted is nobody's matter but of who reads it.
   const Node* conversion = editor.producer(x, "cast");
   const ValueId stored = conversion == nullptr ? x : conversion->inputs[0];

@@ -14,7 +14,7 @@ import numpy as np
 from harness import gpu_engines
 from harness import tilewright_runtime as rt
 
-RATE, DECAY, STEPS = 5e-4, 0.01, 8
+RATE, DECAY, STEPS = 1e-4, 0.01, 5
 
 
 def compared(losses, squares=None):

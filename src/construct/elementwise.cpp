@@ -9,6 +9,7 @@
 #include "construct/nest.h"
 #include "core/model_units.h"
 #include "schedule/match/stages.h"
+#include "support/join.h"
 #include "support/math.h"
 #include "te/reads.h"
 
@@ -53,20 +54,29 @@ struct StageLoops {
 
 class ElementwiseScheduler {
  public:
-  ElementwiseScheduler(const te::Program& program, const te::Compute& c, const TargetInfo& target)
+  ElementwiseScheduler(const te::Program& program, const te::Compute& c, const TargetInfo& target,
+                       const std::vector<std::string>& held)
       : c_(c), target_(target), last_(c.axes.size() - 1), line_(line_elements(target, DataType::f32())) {
-    lanes_ = std::clamp<int64_t>(c.axes.back().extent, 1, lanes_for(c, target));
+    stages_ = mapped(held, [&](const std::string& name) { return program.find_compute(name); });
+    stages_.push_back(&c);
+    lanes_ = c.axes.back().extent;
     nest_.axes = c.axes;
     for (const te::Tensor& out : c.outputs)
       nest_.accesses.push_back(make_access(out, out(te::variables(c.axes)), c.axes));
-    te::visit_reads(
-        c, [&](const Expr& read) { nest_.accesses.push_back(make_access(program.tensor(read->name), read, c.axes)); });
+    for (const te::Compute* stage : stages_) {
+      lanes_ = std::clamp<int64_t>(lanes_, 1, lanes_for(*stage, target));
+      te::visit_reads(*stage, [&](const Expr& read) {
+        if (std::ranges::count(held, read->name) == 0)
+          nest_.accesses.push_back(make_access(program.tensor(read->name), read, stage->axes));
+      });
+    }
   }
 
   void run(schedule::Schedule& s) {
     const std::optional<size_t> crossing = best_crossing();
-    if (!crossing && schedule::calls_function(c_))
-      lanes_ = std::clamp<int64_t>(c_.axes.back().extent, 1, lanes_ * kFunctionVectors);
+    const bool calls =
+        std::ranges::any_of(stages_, [](const te::Compute* stage) { return schedule::calls_function(*stage); });
+    if (!crossing && calls) lanes_ = std::clamp<int64_t>(c_.axes.back().extent, 1, lanes_ * kFunctionVectors);
     const StageLoops plan = loops(crossing);
     if (crossing) s.split(c_.name(), c_.axes[*crossing].name, {line_});
     if (lanes_ > 1) split_last(s);
@@ -78,9 +88,18 @@ class ElementwiseScheduler {
     for (const NestLoop& l : plan.loops) extents.push_back(l.trips);
     const std::vector<std::string> tiles = tile_loops(plan.names, extents);
     if (!tiles.empty()) s.parallel(c_.name(), tiles);
+    hold(s, plan.names[plan.names.size() - (lanes_ > 1 ? 2 : 1)]);
   }
 
  private:
+  // In each turn of the innermost loop around the vectors; what reads a stage is placed before it.
+  void hold(schedule::Schedule& s, const std::string& loop) const {
+    for (auto stage = stages_.rbegin() + 1; stage != stages_.rend(); ++stage) {
+      s.compute_at((*stage)->name(), c_.name(), loop, loop::Scope::kRegister);
+      if (lanes_ > 1) s.vectorize((*stage)->name(), (*stage)->axes.back().name);
+    }
+  }
+
   // A long single axis has a loop for tiles.
   int64_t chunk() const {
     const int64_t extent = c_.axes[last_].extent;
@@ -169,6 +188,7 @@ class ElementwiseScheduler {
 
   const te::Compute& c_;
   const TargetInfo& target_;
+  std::vector<const te::Compute*> stages_;  // those that are held, then c_
   size_t last_;
   int64_t line_;  // f32 in a line: points along another tensor's contiguous axis inside a tile
   int64_t lanes_ = 1;
@@ -200,9 +220,20 @@ void schedule_reduction(schedule::Schedule& s, const te::Compute& c, const Targe
 
 }  // namespace
 
-void schedule_stage(schedule::Schedule& s, const te::Program& program, const te::Compute& c, const TargetInfo& target) {
+void schedule_stage(schedule::Schedule& s, const te::Program& program, const te::Compute& c, const TargetInfo& target,
+                    const std::vector<std::string>& held) {
   if (c.axes.empty()) return;
-  c.is_reduction() ? schedule_reduction(s, c, target) : ElementwiseScheduler(program, c, target).run(s);
+  c.is_reduction() ? schedule_reduction(s, c, target) : ElementwiseScheduler(program, c, target, held).run(s);
+}
+
+std::map<std::string, std::vector<std::string>> held_stages(const te::Program& program) {
+  std::map<std::string, std::vector<std::string>> held;
+  const std::map<std::string, std::string> ends = schedule::point_ends(program);
+  for (const te::Compute& c : program.computes) {
+    const auto end = ends.find(c.name());
+    end == ends.end() ? (void)held[c.name()] : held[end->second].push_back(c.name());
+  }
+  return held;
 }
 
 void schedule_side_stages(schedule::Schedule& s, const te::Program& program, const std::string& first,

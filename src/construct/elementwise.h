@@ -1,6 +1,7 @@
 // The schedule of one element-wise root stage; shared by all families for their side stages.
 #pragma once
 #include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -20,9 +21,12 @@ std::vector<std::string> tile_loops(const std::vector<std::string>& loops, const
 /// A stage as a root: vectors along the last axis, tiles along the leading ones, about `kTileElements` elements a tile,
 /// and serial reductions inside. Where an element-wise stage reads a tensor of `program` that is contiguous along
 /// another axis, that axis gets an inner loop if the model of the nest says so: its lines are used up while they are
-/// near.
+/// near. The stages `held` are computed in its registers: all that is made of them leads to it, point by point.
 void schedule_stage(schedule::Schedule& s, const te::Program& program, const te::Compute& compute,
-                    const TargetInfo& target);
+                    const TargetInfo& target, const std::vector<std::string>& held = {});
+
+/// Of each root stage what it may hold in its registers (schedule::point_ends()), in order: all other stages.
+std::map<std::string, std::vector<std::string>> held_stages(const te::Program& program);
 
 /// So each stage of `program` that is neither `first`, nor follows it, nor `is_inside`.
 void schedule_side_stages(

@@ -32,10 +32,12 @@ class EntryCompiler {
       out_.plan.between = replay->between;
       out_.plan.layout_times = replay->layout_times;
     }
+    if (replay == nullptr && context_.first_function != nullptr) follow_chosen(*context_.first_function);
     for (const auto& [state, layout] : context_.states) layouts_.values[state] = layout;
     transform(source);
     if (stopped_) return std::nullopt;
-    if (replay == nullptr) decide(source);
+    if (replay == nullptr && follows_) plan_groups();
+    if (replay == nullptr && !follows_) decide(source);
     if (replay == nullptr && options().layouts == LayoutUse::kMeasured) decide_layouts(source);
     build_groups();
     keep_state_layouts();
@@ -54,6 +56,13 @@ class EntryCompiler {
         throw UsageError("--plan: graph pass '{}' has no variant '{}'", chosen.pass, chosen.variant);
     }
     out_.plan.passes = passes;
+  }
+
+  // Another function of the same nodes and shapes would measure the same once more.
+  void follow_chosen(const plan::EntryPlan& other) {
+    for (const plan::PassVariant& variant : other.passes)
+      if (variant.is_chosen) out_.plan.passes.push_back(variant);
+    follows_ = true;
   }
 
   // An autotuned pass, and the graph before and after it.
@@ -105,7 +114,7 @@ class EntryCompiler {
       if (dumper_.enabled()) dumper_.write("graph", pass, graph::to_string(g));
       stopped_ = stopped_ || pass == options().stop_after;
       if (!transform::forms_groups(pass)) out_.ungrouped = g;
-      if (context_.planner.measures() && out_.plan.passes.empty()) keep_for_variants(pass, g, run);
+      if (context_.planner.measures() && !follows_ && out_.plan.passes.empty()) keep_for_variants(pass, g, run);
       ask_left_out(pass, g);
       progress("transform", done++, total);  // the first call shows the input
     };
@@ -237,8 +246,9 @@ class EntryCompiler {
   void find_precedents() {
     // Without measuring constructors decide, as they did there where nothing was measured.
     std::map<std::string_view, const plan::GroupPlan*> before;
-    if (context_.nearest != nullptr) {
-      for (const plan::GroupPlan& group : context_.nearest->groups)
+    for (const plan::EntryPlan* plan : {context_.nearest, context_.first_function}) {
+      if (plan == nullptr) continue;
+      for (const plan::GroupPlan& group : plan->groups)
         if (context_.planner.measures() || group.microseconds > 0) before.emplace(group.name, &group);
     }
     precedents_.assign(groups_.te.size(), {});
@@ -247,7 +257,7 @@ class EntryCompiler {
       if (context_.constants != nullptr)
         precedents_[i].stored = context_.constants->inputs_of(groups_.te[i], groups_.graph);
       const auto known = before.find(groups_.graph.nodes[i].name);
-      if (known == before.end()) continue;
+      if (known == before.end() || context_.planner.has(key_of(i))) continue;
       const plan::GroupPlan& group = *known->second;
       precedents_[i].family = group.family;
       if (group.microseconds > 0 && !group.trace.empty()) precedents_[i].tile = group.trace.front();
@@ -381,6 +391,7 @@ class EntryCompiler {
   std::vector<Precedent> precedents_;  // of each group
   std::vector<Change> changes_;
   std::vector<LeftOut> left_out_;
+  bool follows_ = false;  // the variants of passes that another function was measured with
   bool stopped_ = false;
 };
 

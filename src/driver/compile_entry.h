@@ -52,6 +52,9 @@ struct EntryContext {
   StateLayouts& states;
   StoredConstants* constants;      // null: each entry stores them as it likes
   const plan::EntryPlan* nearest;  // of the function's entry that was compiled before this one; null: it is the first
+  /// Of the function that was compiled first, for the same shapes: its variants of passes and its groups' families and
+  /// tiles hold here, too. Null: this is of that function.
+  const plan::EntryPlan* first_function;
 };
 
 /// Transforms `source`, plans its groups (or replays `replay`, and plans those that it does not have, with a warning)

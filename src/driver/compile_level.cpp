@@ -99,7 +99,8 @@ class LevelCompiler {
                                   out_.warnings,
                                   in_.states,
                                   is_shared ? &constants_ : nullptr,
-                                  nearest(in_.sources[e].function)};
+                                  nearest(in_.sources[e].function),
+                                  of_first_function(e)};
     std::optional<EntryCode> entry =
         compile_entry(context, name, in_.sources[e].graph, in_.replay.empty() ? nullptr : &in_.replay[e], dumper);
     if (!entry) return false;
@@ -111,6 +112,14 @@ class LevelCompiler {
     code_.entries[e] = std::move(*entry);
     nearest_[in_.sources[e].function] = &code_.entries[e].plan;
     return true;
+  }
+
+  // Functions have entries for the same shapes, in one order.
+  const plan::EntryPlan* of_first_function(size_t e) const {
+    const auto first = std::ranges::find(in_.sources, in_.sources[e].function, &FunctionGraph::function);
+    if (first == in_.sources.begin()) return nullptr;
+    const plan::EntryPlan& plan = code_.entries[e - static_cast<size_t>(first - in_.sources.begin())].plan;
+    return plan.name.empty() ? nullptr : &plan;
   }
 
   // The plan that an entry of the function follows: of the one before it, or of another artefact.

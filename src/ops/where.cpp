@@ -2,6 +2,9 @@
 // band(x [.., n, m]): y[.., i, j] = x[.., i, j] where lower <= j - i <= upper, else fill, of any type: what a causal
 // mask or a window of neighbours leaves of scores, a triangle of a matrix. Attributes: lower (no bound), upper (no
 // bound), fill (0). Source: BLAS, "band matrix".
+// pick(index, x), both broadcast to y: y[i] = x[i] where i[axis] is the index, else 0: of a row the one element that a
+// loss takes, or its gradient. Attributes: axis, extent (of y along it). An index beyond the extent picks nothing; one
+// below zero does not count from the end.
 #include <limits>
 
 #include "ops/common.h"
@@ -83,11 +86,43 @@ void reference_band(const OpCall& call, Refs inputs, RefTensor& y) {
   }
 }
 
+Types infer_pick(const OpCall& call) {
+  const int64_t axis = call.node.int_attr("axis"), extent = call.node.int_attr("extent");
+  Shape shape;
+  require(call, broadcast_shapes(call.inputs[0].shape, call.inputs[1].shape, &shape) && call.inputs[0].type.is_int(),
+          "the index {} and {} do not broadcast", to_string(call.inputs[0]), to_string(call.inputs[1]));
+  require(call, axis >= 0 && axis < std::ssize(shape) && (shape[axis] == 1 || shape[axis] == extent) && extent > 0,
+          "axis {} of {} with extent {}", axis, tw::to_string(shape), extent);
+  shape[axis] = extent;
+  return {{call.inputs[1].type, shape}};
+}
+
+Tensors te_pick(const OpCall& call, te::Builder& builder, const Tensors& inputs) {
+  return {builder.compute(tensor_name(call), infer_pick(call)[0].shape, [&](const Exprs& i) {
+    const auto at = [&](size_t k) { return inputs[k](broadcast_indices(i, inputs[k].shape)); };
+    return select(cast(DataType::i64(), at(0)) == i[call.node.int_attr("axis")], at(1), imm(inputs[1].type, 0));
+  })};
+}
+
+void reference_pick(const OpCall& call, Refs inputs, RefTensor& y) {
+  const int64_t axis = call.node.int_attr("axis");
+  const Shape& shape = y.type.shape;
+  const std::vector<int64_t> index = offsets(shape, broadcast_strides(inputs[0].type.shape, shape)),
+                             x = offsets(shape, broadcast_strides(inputs[1].type.shape, shape));
+  const int64_t step = row_major_strides(shape)[axis];
+  const RefTensor zero = RefTensor::zeros({y.type.type, {1}});
+  for (int64_t e = 0; e < y.type.elements(); ++e) {
+    const bool is_it = inputs[0].ints[index[e]] == e / step % shape[axis];
+    copy_element(y, e, is_it ? inputs[1] : zero, is_it ? x[e] : 0);
+  }
+}
+
 }  // namespace
 
 std::vector<OpDef> where_ops() {
   return {{"where", OpClass::kElementwise, infer, te_where, filled<infer, reference>, {3, 3}},
-          {"band", OpClass::kElementwise, infer_band, te_band, filled<infer_band, reference_band>, {1, 1}}};
+          {"band", OpClass::kElementwise, infer_band, te_band, filled<infer_band, reference_band>, {1, 1}},
+          {"pick", OpClass::kElementwise, infer_pick, te_pick, filled<infer_pick, reference_pick>, {2, 2}}};
 }
 
 }  // namespace tw::ops

@@ -71,6 +71,9 @@ graph::Graph eliminate_common_subexpressions(const graph::Graph& graph, const Tr
 /// axis that it addresses.
 graph::Graph check_indices(const graph::Graph& graph, const TransformContext& context);
 
+/// An element of each row of a softmax that is read at a computed place is the sum of the row and zeros.
+graph::Graph sum_picks(const graph::Graph& graph, const TransformContext& context);
+
 /// Dropouts that drop the same elements read which ones from memory, in the variant that is measured; usually each
 /// computes them.
 graph::Graph store_masks(const graph::Graph& graph, const TransformContext& context);

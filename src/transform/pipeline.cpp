@@ -36,6 +36,7 @@ const GraphPass kPasses[] = {
     {"merge-products", merge_products, "products of one activation are one where their readers can share it", true,
      kLeftOutOrAlways},
     {"check-indices", check_indices, "every index that is read at run time is compared with its axis", false},
+    {"sum-picks", sum_picks, "no row of a softmax is stored for one element of it", true},
     {"split-phases", split_phases, "transposed convolutions are convolutions by phases", true},
     {"choose-algorithms", choose_algorithms, "convolutions are Winograd's where that is predicted to be faster", true},
     {"fold-strides", fold_strides, "strides over few channels of 16-bit products are more channels", true, kLeftOut},

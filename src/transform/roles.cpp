@@ -42,8 +42,8 @@ Role role_of(const graph::OpTable& ops, const Node& node) {
 
 bool is_pointwise(const graph::OpTable& ops, const Node& node) {
   // Of channels, of diagonals, of the number of each element.
-  const bool by_place =
-      node.op == "batch_norm" || node.op == "band" || node.op.starts_with("dropout") || node.op.starts_with("noise");
+  const bool by_place = node.op == "batch_norm" || node.op == "band" || node.op == "pick" ||
+                        node.op.starts_with("dropout") || node.op.starts_with("noise");
   return !node.is_group() && ops.at(node.op).op_class == OpClass::kElementwise && !by_place;
 }
 

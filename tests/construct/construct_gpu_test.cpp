@@ -27,6 +27,47 @@ TEST(ConstructGpu, ProductsOfMatrices) {
   }
 }
 
+// x w + b and what a GELU by erf hands back through it: e is made twice of, and of b alone.
+te::Program with_stages_beside(int64_t m, int64_t n, int64_t k) {
+  te::Builder b;
+  const te::Tensor x = b.placeholder("x", DataType::f32(), {m, k}), w = b.placeholder("w", DataType::f32(), {k, n}),
+                   h = b.placeholder("h", DataType::f32(), {m, n});
+  const te::Tensor e = b.compute("e", {m, n}, [&](const auto& i) { return h(i) * float_imm(0.5) + float_imm(1); });
+  const te::Tensor y = b.reduce("y", {m, n}, {k}, te::CombinerKind::kSum, [&](const auto& i, const auto& r) {
+    return x({i[0], r[0]}) * w({r[0], i[1]});
+  });
+  const te::Tensor z = b.compute("z", {m, n}, [&](const auto& i) { return y(i) * e(i) + e(i) * e(i); });
+  return b.finish("beside", {z});
+}
+
+TEST(ConstructGpu, WhatStandsBesideAProductIsPartOfItsEpilogue) {
+  check({merged(with_stages_beside(70, 40, 24)), {}}, "cuda:sm_90a", "contraction", 1e-5);
+}
+
+// Stages that are read more than once, before what is stored: each thread has them in registers, and there is one
+// kernel.
+TEST(ConstructGpu, StagesOfOneEndAreHeld) {
+  for (const DataType type : {DataType::f32(), DataType::bf16()}) {
+    te::Builder b;
+    const te::Tensor x = b.placeholder("x", type, {37, 64});
+    const auto in_f32 = [](const Expr& e) { return cast(DataType::f32(), e); };
+    const te::Tensor t =
+        b.compute("t", x.shape, [&](const auto& i) { return in_f32(x(i)) * in_f32(x(i)) + float_imm(1); });
+    const te::Tensor u = b.compute("u", x.shape, [&](const auto& i) { return t(i) * float_imm(3) + t(i); });
+    const te::Tensor v = b.compute("v", x.shape, [&](const auto& i) { return cast(type, u(i) * t(i) + u(i)); });
+    const GroupTask task{merged(b.finish("held", {v})), {}};
+    for (const char* name : {"cuda:sm_90a", "cpu:x86-64-v3"}) {
+      const targets::Target target = targets::find_target(name);
+      check(task, name, target.info.kind == DeviceKind::kCuda ? "point" : "generic",
+            type == DataType::f32() ? 1e-5 : 1e-2);
+      const Construction built = construct(target.families, task, target.info, nullptr).front();
+      const std::string text = schedule::to_string(built.schedule);
+      for (const char* stage : {"compute_at t ", "compute_at u "})
+        EXPECT_NE(text.find(stage), std::string::npos) << name << "\n" << text;
+    }
+  }
+}
+
 // As matrix instructions multiply it: f32 is rounded to tf32.
 Expr multiplied(const Expr& x) { return x.type() == DataType::f32() ? to_tf32(x) : cast(DataType::f32(), x); }
 

@@ -221,6 +221,28 @@ TEST(Band, CausalWindowsAndAll) {
   EXPECT_THROW(single({.op = "where", .inputs = {boolean({3}), f32({4}), f32({1})}}), UserError);
 }
 
+TEST(Pick, OneElementOfEachRow) {
+  check({.op = "pick",
+         .inputs = {i64({3, 1}), f32({3, 5})},
+         .attrs = {{"axis", int64_t{1}}, {"extent", int64_t{5}}},
+         .ranges = {{-2, 6}, {}}});
+  check({.op = "pick",
+         .inputs = {i32({2, 1, 4}), f32({1, 1, 1})},
+         .attrs = {{"axis", int64_t{1}}, {"extent", int64_t{3}}},
+         .ranges = {{0, 2}, {}}});
+  check({.op = "pick",
+         .inputs = {i64({}), i64({4})},
+         .attrs = {{"axis", int64_t{0}}, {"extent", int64_t{4}}},
+         .ranges = {{0, 3}, {}}});
+  const auto y =
+      run({.op = "pick", .inputs = {i64({3, 1}), f32({3, 1})}, .attrs = {{"axis", int64_t{1}}, {"extent", int64_t{2}}}},
+          {ints(DataType::i64(), {3, 1}, {1, -1, 2}), floats({3, 1}, {3, INFINITY, NAN})});
+  EXPECT_EQ(y[0].floats, (std::vector<double>{0, 3, 0, 0, 0, 0})) << "nothing but what is picked is multiplied";
+  const graph::Attrs wrong = {{"axis", int64_t{1}}, {"extent", int64_t{4}}};
+  EXPECT_THROW(single({.op = "pick", .inputs = {i64({3, 1}), f32({3, 5})}, .attrs = wrong}), UserError);
+  EXPECT_THROW(single({.op = "pick", .inputs = {f32({3, 1}), f32({3, 4})}, .attrs = wrong}), UserError);
+}
+
 TEST(Cast, EveryPair) {
   for (const char* to : {"bool", "i8", "u8", "i16", "u16", "i32", "u32", "i64", "u64", "f16", "bf16", "f32", "f64"}) {
     for (const TensorType& from : {f32({31}), f16({31}), i32({31}), i64({31}), u8({31}), i8({31}), boolean({31})}) {

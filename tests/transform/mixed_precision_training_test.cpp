@@ -86,5 +86,33 @@ TEST(MixedPrecisionOfTraining, ALossIsF32FromTheLastProductOn) {
   EXPECT_EQ(scores.value(scores.nodes.back().inputs[0]).type.type, DataType::f16()) << "of several numbers";
 }
 
+// A gradient that is f32 for the powers in it, and that products read in 16 bits: its sums read these, too, so that it
+// is stored once. What others read in f32 stays that for all.
+TEST(MixedPrecisionOfTraining, WhatProductsReadIsRoundedForSumsToo) {
+  const auto text = [](const std::string& more) {
+    return R"(graph g {
+  input x : f32[2, 4]
+  input w : f32[4, 4]
+  const three : f32[] = [3.0]
+  y : f32[2, 4] = matmul(x, w) as y
+  p : f32[2, 4] = pow(y, three) as p
+  t : f32[4, 2] = transpose(p) {perm = [1, 0]} as t
+  g : f32[4, 4] = matmul(t, x) as g
+  s : f32[4] = reduce_sum(p) {axes = [0], keepdims = 0} as s
+)" + more + "}";
+  };
+  const auto read_by_sum = [](const Graph& graph) {
+    const auto sum = std::ranges::find(graph.nodes, "reduce_sum", &graph::Node::op);
+    const int from = graph.producers()[sum->inputs[0]];
+    return graph.nodes[static_cast<size_t>(from)].op;
+  };
+  const Graph rounded = converted(text("  output g, s\n"), {});
+  expect_operands(rounded, "transpose", DataType::f16());
+  EXPECT_EQ(read_by_sum(rounded), "cast") << graph::to_string(rounded);
+  const Graph whole = converted(text("  e : f32[2, 4] = exp(p) as e\n  output g, s, e\n"), {});
+  expect_operands(whole, "transpose", DataType::f32());
+  EXPECT_EQ(read_by_sum(whole), "pow") << graph::to_string(whole);
+}
+
 }  // namespace
 }  // namespace tw::transform

@@ -6,7 +6,8 @@ namespace tw::construct {
 Result<Candidates> construct_generic(const GroupTask& task, const TargetInfo& target) {
   Construction out;
   const te::Program program = schedule::inline_stages(out.schedule, task.program);
-  for (const te::Compute& c : program.computes) schedule_stage(out.schedule, program, c, target);
+  for (const auto& [root, held] : held_stages(program))
+    schedule_stage(out.schedule, program, *program.find_compute(root), target, held);
   return Candidates{std::move(out)};
 }
 

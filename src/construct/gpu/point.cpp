@@ -13,6 +13,7 @@
 #include "expr/affine.h"
 #include "expr/analyzer.h"
 #include "schedule/match/stages.h"
+#include "support/join.h"
 #include "te/reads.h"
 
 namespace tw::construct {
@@ -59,23 +60,42 @@ std::string schedule_points(schedule::Schedule& s, const te::Compute& c, const T
   return map_to_threads(s, c.name(), loops, threads, work.vectors);
 }
 
+// A root stage and those that its threads hold in registers.
+using Stages = std::vector<const te::Compute*>;
+
 // Elements of the widest type in memory that one access moves.
-int64_t access_lanes(const te::Compute& c, const TargetInfo& target) {
+int64_t access_lanes(const Stages& stages, const TargetInfo& target) {
   int64_t bytes = 1;
-  for (const te::Tensor& t : c.outputs) bytes = std::max<int64_t>(bytes, t.type.bytes());
-  te::visit_reads(c, [&](const Expr& read) { bytes = std::max<int64_t>(bytes, read.type().bytes()); });
+  for (const te::Tensor& t : stages.back()->outputs) bytes = std::max<int64_t>(bytes, t.type.bytes());
+  for (const te::Compute* c : stages) {
+    te::visit_reads(*c, [&](const Expr& read) {
+      const bool is_held = std::ranges::any_of(stages, [&](const auto* s) { return s->name() == read->name; });
+      if (!is_held) bytes = std::max<int64_t>(bytes, read.type().bytes());
+    });
+  }
   return target.vector_bytes / bytes;
 }
 
-ThreadWork work_of(const te::Compute& c, const TargetInfo& target) {
+ThreadWork work_of(const Stages& stages, const TargetInfo& target) {
   ThreadWork work;
-  const int64_t lanes = access_lanes(c, target);
+  const te::Compute& c = *stages.back();
+  const int64_t lanes = access_lanes(stages, target);
   if (c.is_reduction() || c.axes.back().extent % lanes != 0) return work;
   work.lanes = lanes;
   const bool plenty =
       num_elements(c.outputs[0].shape) / lanes / kThreadVectors >= std::max(1, target.compute_units) * kSmThreads;
-  if (plenty && !schedule::calls_function(c)) work.vectors = kThreadVectors;
+  const bool calls = std::ranges::any_of(stages, [](const auto* s) { return schedule::calls_function(*s); });
+  if (plenty && !calls) work.vectors = kThreadVectors;
   return work;
+}
+
+// The stages before the last one are computed in the turns of its threads; what reads a stage is placed before it.
+void hold(schedule::Schedule& s, const Stages& stages, const std::string& thread, const ThreadWork& work) {
+  const std::string turn = work.vectors > 1 ? thread.substr(0, thread.rfind('.')) + ".1" : thread;
+  for (auto c = stages.rbegin() + 1; c != stages.rend(); ++c) {
+    s.compute_at((*c)->name(), stages.back()->name(), turn, loop::Scope::kRegister);
+    if (work.lanes > 1) s.vectorize((*c)->name(), (*c)->axes.back().name);
+  }
 }
 
 // How a thread gathers the last axis of a stage from one tensor.
@@ -132,22 +152,26 @@ Result<Candidates> construct_point(const GroupTask& task, const TargetInfo& targ
   Construction out;
   const te::Program program = schedule::inline_stages(out.schedule, task.program);
   const Readers readers = readers_of(program);
-  std::map<std::string, std::vector<std::string>> attached;  // reductions, by the stage that reads them
+  const std::map<std::string, std::string> ends = schedule::point_ends(program);
+  std::map<std::string, std::vector<std::string>> attached;  // reductions, by the root whose points read them
   std::set<std::string> inside;                              // all of those
   for (const te::Compute& c : program.computes) {
     if (!c.is_reduction() || program.is_output(c.name()) || c.axes.empty()) continue;
     const te::Compute* reader = point_reader(readers, c.name());
     if (reader == nullptr) continue;
-    attached[reader->name()].push_back(c.name());
+    attached[value_or(ends, reader->name(), reader->name())].push_back(c.name());
     inside.insert(c.name());
   }
-  for (const te::Compute& c : program.computes) {
-    if (inside.contains(c.name()) || c.axes.empty()) continue;
-    const std::vector<std::string>& producers = attached[c.name()];
-    const std::string loop =
-        schedule_points(out.schedule, c, producers.empty() ? work_of(c, target) : ThreadWork(), target);
-    for (const std::string& reduction : producers)
-      out.schedule.compute_at(reduction, c.name(), loop, loop::Scope::kStack);
+  for (const auto& [root, held] : held_stages(program)) {
+    const te::Compute& c = *program.find_compute(root);
+    if (inside.contains(root) || c.axes.empty()) continue;
+    Stages stages = mapped(held, [&](const std::string& name) { return program.find_compute(name); });
+    stages.push_back(&c);
+    const std::vector<std::string>& producers = attached[root];
+    const ThreadWork work = producers.empty() ? work_of(stages, target) : ThreadWork();
+    const std::string loop = schedule_points(out.schedule, c, work, target);
+    hold(out.schedule, stages, loop, work);
+    for (const std::string& reduction : producers) out.schedule.compute_at(reduction, root, loop, loop::Scope::kStack);
   }
   Candidates candidates{std::move(out)};
   const std::optional<Gather> gather =

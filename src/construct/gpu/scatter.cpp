@@ -13,14 +13,24 @@
 namespace tw::construct {
 namespace {
 
-constexpr int64_t kMaxThreads = 256;                     // elements of a line at a time
-constexpr int64_t kTogether = 8;                         // indices that are read at a time
-constexpr int64_t kBlockBytes[] = {16384, 32768, 8192};  // of sums: several blocks on each unit
-constexpr double kIndexCycles = 8;
+constexpr int64_t kThreads[] = {256, 128};         // elements of a line at a time
+constexpr int64_t kTogether = 8;                   // indices that are read at a time
+constexpr int64_t kResident[] = {1, 2, 4, 8, 16};  // blocks on a unit, whose sums share its memory
+constexpr int64_t kReservedShared = 4096;
+constexpr double kIndexIssues = 8, kIndexCycles = 24;  // instructions of a warp for an index, and how long they take
+constexpr double kSchedulers = 4;                      // warps of which a unit issues at a time
 
 struct Block {
   int64_t lines = 1, threads = 1;
 };
+
+// Each warp of each block looks at all indices.
+double cycles_of(int64_t blocks, const Block& block, int64_t resident, int64_t indices, const TargetInfo& target) {
+  const double warps = static_cast<double>(block.threads * resident) / kWarpThreads;
+  const double rounds =
+      std::max(1.0, static_cast<double>(blocks) / static_cast<double>(std::max(1, target.compute_units) * resident));
+  return rounds * static_cast<double>(indices) * std::max(kIndexCycles, kIndexIssues * warps / kSchedulers);
+}
 
 void schedule_blocks(const schedule::Scatter& match, const Block& block, schedule::Schedule& s) {
   const te::Compute& sum = match.compute();
@@ -73,18 +83,21 @@ Result<Candidates> construct_gpu_scatter(const GroupTask& task, const TargetInfo
   const int64_t elements = te::num_points({line + 1, sum.axes.end()}),
                 before = te::num_points({sum.axes.begin(), line});
   if (elements < kWarpThreads) return declined("lines of {} have {} elements, fewer than a warp", match->sum, elements);
+  const int64_t shared = target.levels.front().capacity_bytes - kReservedShared;
   Candidates candidates;
-  for (const int64_t bytes : kBlockBytes) {
-    Block block;
-    block.threads = std::min(kMaxThreads, elements);
-    block.lines = std::clamp<int64_t>(bytes / (block.threads * sum.outputs[0].type.bytes()), 1, line->extent);
-    const int64_t blocks = before * ceil_div(line->extent, block.lines) * ceil_div(elements, block.threads);
-    candidates.push_back(base);
-    schedule_blocks(*match, block, candidates.back().schedule);
-    const double rounds = std::max(1.0, static_cast<double>(blocks) / std::max(1, target.compute_units));
-    candidates.back().predicted_ns =
-        rounds * static_cast<double>(te::num_points(sum.reduce_axes)) * kIndexCycles / kCyclesPerNs;
-    candidates.back().trace = {fmt::format("blocks of {} lines, {} threads", block.lines, block.threads)};
+  for (const int64_t resident : kResident) {
+    for (const int64_t threads : kThreads) {
+      Block block;
+      block.threads = std::min(threads, elements);
+      block.lines =
+          std::clamp<int64_t>(shared / (resident * block.threads * sum.outputs[0].type.bytes()), 1, line->extent);
+      const int64_t blocks = before * ceil_div(line->extent, block.lines) * ceil_div(elements, block.threads);
+      candidates.push_back(base);
+      schedule_blocks(*match, block, candidates.back().schedule);
+      candidates.back().predicted_ns =
+          cycles_of(blocks, block, resident, te::num_points(sum.reduce_axes), target) / kCyclesPerNs;
+      candidates.back().trace = {fmt::format("blocks of {} lines, {} threads", block.lines, block.threads)};
+    }
   }
   return best_distinct(std::move(candidates));
 }

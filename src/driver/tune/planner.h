@@ -35,6 +35,8 @@ class Planner {
   /// A group whose time is wanted: it is measured even if that decides nothing about it.
   void add_timed(const std::string& name, const GroupTe& te);
   bool measures() const { return tuner_ != nullptr; }
+  /// Whether a group of that text was added.
+  bool has(const std::string& text) const { return tasks_.contains(text); }
   /// Decides all that was added and is not decided yet.
   void decide(const TuneContext& context);
   /// The decision for a group that was added.

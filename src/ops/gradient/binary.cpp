@@ -59,6 +59,10 @@ Terms band(const GradientCall& g) {
   return {emit("band", {g.dy()}, attrs)};
 }
 
+Terms pick(const GradientCall& g) {
+  return {Term{}, sum_to(emit("pick", {g.x(0), g.dy()}, g.node().attrs), g.x(1).shape())};
+}
+
 // Between floats; an integer has no gradient, and what only it reaches gets none.
 Terms cast_back(const GradientCall& g) { return {cast(g.dy(), g.x().element())}; }
 
@@ -86,6 +90,7 @@ std::vector<GradientRow> binary_gradients() {
       by_rule("pow", pow),
       by_rule("where", choose),
       by_rule("band", band),
+      by_rule("pick", pick),
       by_rule("cast", cast_back),
       is_refused("bitcast", "bits have no gradient"),
   };

@@ -39,6 +39,11 @@ Geometry geometry_of(const GradientCall& g, const Shape& large, const Shape& sma
   return geometry;
 }
 
+// Whether windows along an axis are single pixels that lie inside.
+bool are_pixels(const Geometry& geometry, size_t d) {
+  return geometry.kernel[d] == 1 && geometry.pad[d] == 0 && geometry.span(d) <= geometry.large[d];
+}
+
 // The small side: conv of x, which is cut where nothing reads it.
 Term gathered(Term x, const Term& w, const Geometry& geometry) {
   Ints pads = geometry.pad;
@@ -56,20 +61,29 @@ Term gathered(Term x, const Term& w, const Geometry& geometry) {
       {{"strides", geometry.strides}, {"dilations", geometry.dilations}, {"pads", pads}, {"group", geometry.group}});
 }
 
-// The large side: conv_transpose of y.
-Term spread(const Term& y, const Term& w, const Geometry& geometry) {
+// The large side: conv_transpose of y. Where windows are pixels only these are sums: zeros lie between and behind.
+Term spread(const Term& y, const Term& w, const Geometry& whole) {
+  Geometry geometry = whole;
   Ints pads = geometry.pad, more;
   for (size_t d = 0; d < geometry.rank(); ++d) {
+    if (are_pixels(whole, d)) geometry.large[d] = geometry.small[d], geometry.strides[d] = 1;
     const int64_t missing = geometry.large[d] - geometry.span(d) + geometry.pad[d];
     pads.push_back(std::max<int64_t>(0, -missing));
     more.push_back(std::max<int64_t>(0, missing));
   }
-  return emit("conv_transpose", {y, w},
-              {{"strides", geometry.strides},
-               {"dilations", geometry.dilations},
-               {"pads", pads},
-               {"output_padding", more},
-               {"group", geometry.group}});
+  Term x = emit("conv_transpose", {y, w},
+                {{"strides", geometry.strides},
+                 {"dilations", geometry.dilations},
+                 {"pads", pads},
+                 {"output_padding", more},
+                 {"group", geometry.group}});
+  Ints apart(2, 1), behind(2 * x.rank(), 0);
+  for (size_t d = 0; d < geometry.rank(); ++d) apart.push_back(are_pixels(whole, d) ? whole.strides[d] : 1);
+  x = spaced(x, apart);
+  for (size_t d = 0; d < geometry.rank(); ++d) {
+    if (are_pixels(whole, d)) behind[x.rank() + 2 + d] = whole.large[d] - x.shape()[d + 2];
+  }
+  return pad(x, behind);
 }
 
 Term exchanged(const Term& x) {
@@ -96,15 +110,14 @@ Geometry with_images(Geometry g, int64_t images) {
   return g;
 }
 
-// Along axes where a filter has one position and nothing is padded windows are pixels: the others are left out, so that
-// what remains has a stride of 1. Before batch and channels are exchanged: what is read in two orders is read in its
-// own.
+// Along axes where windows are pixels the other pixels are left out, so that what remains has a stride of 1. Before
+// batch and channels are exchanged: what is read in two orders is read in its own.
 Term touched(const Term& large, Geometry& geometry) {
   const Shape whole = large.shape();
   Shape extents = whole;
   Ints steps(whole.size(), 1);
   for (size_t d = 0; d < geometry.rank(); ++d) {
-    if (geometry.kernel[d] != 1 || geometry.pad[d] != 0 || geometry.span(d) > geometry.large[d]) continue;
+    if (!are_pixels(geometry, d)) continue;
     steps[d + 2] = geometry.strides[d];
     extents[d + 2] = geometry.large[d] = geometry.small[d];
     geometry.strides[d] = 1;

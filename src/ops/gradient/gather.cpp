@@ -65,7 +65,7 @@ Terms of_elements(const GradientCall& g) {
   if (g.x(1).shape() != one)
     return {emit("scatter_elements_sum", {g.dy(), g.x(1)}, {{"axis", axis}, {"shape", x}}), Term{}};
   const Term at = clamped(g.x(1), g.builder.constant({{DataType::i64(), {}}, {}, {x[axis]}}));
-  return {where(emit("equal", {at, positions(g, x[axis], axis, x.size())}), g.dy(), 0), Term{}};
+  return {emit("pick", {at, g.dy()}, {{"axis", axis}, {"extent", x[axis]}}), Term{}};
 }
 
 // x as [batch * positions that a tuple can mean, rest]: each tuple is an offset into the first.

@@ -47,11 +47,11 @@ Terms of_slice(const GradientCall& g) {
   const Ints &starts = g.node().ints_attr("starts"), &steps = g.node().ints_attr("steps");
   const Shape x = g.x().shape(), y = g.dy().shape();
   if (num_elements(y) == 0) return {g.builder.filled(0, g.x().type())};
-  Term dx = reversed(g.dy(), steps);
+  Ints apart;
+  for (const int64_t step : steps) apart.push_back(std::abs(step));
+  const Term dx = spaced(reversed(g.dy(), steps), apart);
   Ints pads(2 * x.size(), 0);
   for (size_t d = 0; d < x.size(); ++d) {
-    const int64_t step = std::abs(steps[d]);
-    dx = spaced(dx, static_cast<int64_t>(d), step);
     pads[d] = steps[d] < 0 ? starts[d] + (y[d] - 1) * steps[d] : starts[d];
     pads[x.size() + d] = x[d] - pads[d] - dx.shape()[d];
   }

@@ -1,5 +1,7 @@
 // Poolings give each element what the windows that read it pass on (operator unpool). max_pool's windows pass all to
 // their first largest element; avg_pool's an equal share, lp_pool's dy y^(1 - p) |x|^(p - 1) sign(x).
+#include <utility>
+
 #include "ops/gradient/rules.h"
 #include "ops/window.h"
 #include "support/math.h"
@@ -15,15 +17,13 @@ Term unpooled(const GradientCall& g, Term values, Term places = {}) {
   if (is_global(g)) return expand(values, g.x().shape());
   Window w = pool_window(g.call);
   Shape extents = w.in;
+  Ints apart(2, 1);
   for (size_t d = 0; d < w.rank(); ++d) {
-    const auto axis = static_cast<int64_t>(2 + d);
-    if (w.dilations[d] > 1 && w.strides[d] > 1) {
-      values = spaced(values, axis, w.strides[d]);
-      if (places) places = spaced(places, axis, w.strides[d]);
-      w.strides[d] = 1;
-    }
+    apart.push_back(w.dilations[d] > 1 ? std::exchange(w.strides[d], 1) : 1);
     extents[d] = ceil_div(w.in[d], w.strides[d]) * w.strides[d];
   }
+  values = spaced(values, apart);
+  if (places) places = spaced(places, apart);
   Term dx = emit("unpool", places ? Terms{values, places} : Terms{values},
                  {{"extents", extents},
                   {"kernel_shape", w.kernel},

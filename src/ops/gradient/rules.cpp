@@ -22,15 +22,16 @@ Ints axes_from(int64_t first, size_t rank) {
   return axes;
 }
 
-Term spaced(const Term& x, int64_t axis, int64_t step) {
-  if (step == 1 || x.shape()[axis] <= 1) return x;
-  Shape split = x.shape();
-  split.insert(split.begin() + axis + 1, 1);
-  Ints pads(2 * split.size(), 0);
-  pads[split.size() + static_cast<size_t>(axis) + 1] = step - 1;
-  Shape joint = x.shape();
-  joint[axis] *= step;
-  return reshape(pad(reshape(x, split), pads), joint);
+Term spaced(const Term& x, const Ints& steps) {
+  Shape split, joint;
+  Ints behind;
+  for (size_t d = 0; d < x.rank(); ++d) {
+    const int64_t extent = x.shape()[d], step = extent > 1 ? steps[d] : 1;
+    joint.push_back(extent * step);
+    split.push_back(extent), behind.push_back(0);
+    if (step > 1) split.push_back(1), behind.push_back(step - 1);
+  }
+  return reshape(pad(reshape(x, split), joined(Ints(split.size(), 0), behind)), joint);
 }
 
 }  // namespace tw::ops

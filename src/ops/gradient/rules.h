@@ -20,7 +20,7 @@ inline Term square(const Term& x) { return x * x; }
 Term positions(const GradientCall& g, int64_t n, int64_t axis, size_t rank);
 /// The axes [first, rank).
 Ints axes_from(int64_t first, size_t rank);
-/// step - 1 zeros behind each element of an axis.
-Term spaced(const Term& x, int64_t axis, int64_t step);
+/// steps[d] - 1 zeros behind each element of axis d, where it has several.
+Term spaced(const Term& x, const Ints& steps);
 
 }  // namespace tw::ops

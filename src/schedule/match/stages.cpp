@@ -12,46 +12,40 @@
 
 namespace tw::schedule {
 
-namespace {
-
-// Of each element-wise stage, the compute of several outputs to which all that is made of it leads, each read at its
-// own point: computed there, it is computed once.
-class PointReaders {
- public:
-  explicit PointReaders(const te::Program& program) {
-    for (auto c = program.computes.rbegin(); c != program.computes.rend(); ++c) {
-      if (c->is_reduction()) continue;
-      const bool is_end = c->outputs.size() > 1;
-      if (is_end) ends_[c->name()] = &*c;
-      if (is_end || program.is_output(c->name())) continue;
-      const te::Compute* end = nullptr;
-      bool one = true;
-      for (const te::Compute& reader : program.computes) {
-        if (te::count_reads(reader, c->name()) == 0) continue;
-        const te::Compute* there = value_or(ends_, reader.name(), nullptr);
-        one = one && there != nullptr && (end == nullptr || end == there) && te::reads_own_point(reader, c->name());
-        end = there;
-      }
-      if (one) ends_[c->name()] = end;
+std::map<std::string, std::string> point_ends(const te::Program& program) {
+  std::map<std::string, std::string> ends;
+  for (auto c = program.computes.rbegin(); c != program.computes.rend(); ++c) {
+    if (c->is_reduction() || c->outputs.size() > 1 || program.is_output(c->name())) continue;
+    std::set<std::string> found;  // empty: a stage where it is not all read at its own point
+    for (const te::Compute& reader : program.computes) {
+      if (te::count_reads(reader, c->name()) == 0) continue;
+      const bool at_point = !reader.is_reduction() && te::reads_own_point(reader, c->name());
+      found.insert(at_point ? value_or(ends, reader.name(), reader.name()) : "");
     }
+    if (found.size() == 1 && !found.begin()->empty()) ends[c->name()] = *found.begin();
   }
-  bool leads_to_one(const te::Compute& c) const { return value_or(ends_, c.name(), nullptr) != nullptr; }
-
- private:
-  std::map<std::string, const te::Compute*> ends_;
-};
-
-}  // namespace
+  return ends;
+}
 
 te::Program inline_stages(Schedule& s, const te::Program& program,
                           const std::function<bool(const te::Compute&)>& keep) {
   // What is inlined before a stage adds no reads of it: producers come first.
   const std::map<std::string, int> reads = te::count_reads(program);
-  const PointReaders points(program);
+  const std::map<std::string, std::string> ends = point_ends(program);
+  const te::Compute* sum = find_contraction(program);
+  // Outputs of one compute are computed together: what all of them read is computed once there. And what stands beside
+  // a sum of products, for what follows it, is part of that: it needs no kernel before.
+  const auto is_part_of_end = [&](const te::Compute& c) {
+    const auto found = ends.find(c.name());
+    if (found == ends.end()) return false;
+    const te::Compute& end = *program.find_compute(found->second);
+    const bool is_beside = sum != nullptr && !te::depends_on(program, c, sum->name());
+    return end.outputs.size() > 1 || (is_beside && te::depends_on(program, end, sum->name()));
+  };
   const auto is_cheap = [&](const te::Compute& c) {
     const auto found = reads.find(c.name());
     const Expr& value = c.body[0].op() == Op::kCast ? c.body[0]->args[0] : c.body[0];
-    return value.op() == Op::kLoad || found == reads.end() || found->second <= 1 || points.leads_to_one(c);
+    return value.op() == Op::kLoad || found == reads.end() || found->second <= 1 || is_part_of_end(c);
   };
   te::Program out = program;
   out.computes.clear();

@@ -2,6 +2,7 @@
 // follow another one point by point, which share rows.
 #pragma once
 #include <functional>
+#include <map>
 #include <set>
 #include <string>
 
@@ -10,11 +11,16 @@
 
 namespace tw::schedule {
 
-/// Inlines every stage that is element-wise, no output and cheap to repeat: those read once, and pure reads. Returns
-/// the program with them inlined; appends the primitives to `s`. Stages for which `keep` returns true stay.
+/// Inlines every stage that is element-wise, no output and cheap to repeat: those read once, pure reads, and what is
+/// made for what follows a sum of products but not of that. Returns the program with them inlined; appends the
+/// primitives to `s`. Stages for which `keep` returns true stay.
 te::Program inline_stages(
     Schedule& s, const te::Program& program,
     const std::function<bool(const te::Compute&)>& keep = [](const te::Compute&) { return false; });
+
+/// Of each stage that is neither output nor reduction the one stage to which all that is made of it leads, everything
+/// read at its own point: computed there, it is computed once and needs no place in memory. Others are left out.
+std::map<std::string, std::string> point_ends(const te::Program& program);
 
 /// The maths of `program` under a schedule of primitives that change nothing else.
 te::Program rewritten(const te::Program& program, const Schedule& s);

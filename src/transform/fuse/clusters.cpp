@@ -296,11 +296,13 @@ RuleResult Clusters::is_read_pointwise(int c, int p, int r) const {
                  tw::to_string(shape(r)));
 }
 
-// Whether a GPU's threads can share the rows of all reductions: those that leave as many results have rows as long.
+// Whether a GPU's threads can share the rows of all reductions: those that leave as many results have rows as long, and
+// none adds up what rows of others leave.
 bool Clusters::has_rows_of(const Cluster& cluster, int p) const {
   if (target_ != DeviceKind::kCuda || roles_[p] != Role::kReduction) return true;
   return std::ranges::all_of(cluster.nodes, [&](int n) {
-    return roles_[n] != Role::kReduction || shape(n) != shape(p) || data_shape(n) == data_shape(p);
+    if (roles_[n] != Role::kReduction) return true;
+    return shape(n) == shape(p) ? data_shape(n) == data_shape(p) : data_shape(n) != shape(p);
   });
 }
 

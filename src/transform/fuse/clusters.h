@@ -20,7 +20,7 @@ using Rule = std::string_view;
 inline constexpr Rule kCopyRule = "copy";
 
 inline constexpr size_t kMaxParts = 4;    // of a concat that is read in place: each element asks which part it is of
-inline constexpr size_t kMaxNodes = 24;   // of a group: bounds the time to compile one
+inline constexpr size_t kMaxNodes = 32;   // of a group: bounds the time to compile one
 inline constexpr size_t kMaxInputs = 32;  // of a group: kernel parameters beyond registers cost more than they save
 
 /// A group while it grows.

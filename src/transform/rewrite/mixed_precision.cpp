@@ -18,6 +18,7 @@
 #include <span>
 
 #include "support/error.h"
+#include "support/join.h"
 #include "transform/constants.h"
 #include "transform/editor.h"
 #include "transform/passes.h"
@@ -151,6 +152,8 @@ class Converter {
   Graph run() {
     const auto count = static_cast<int>(out_.nodes.size());  // casts are appended
     for (int n = count - 1; n >= 0; --n) find_exact(out_.nodes[n]);
+    const std::vector<std::vector<int>> readers = out_.consumers();
+    for (int n = count - 1; n >= 0; --n) find_rounded(out_.nodes[n], readers);
     for (int n = 0; n < count; ++n) convert(n);
     restore_outputs();
     return graph::compact(out_);
@@ -185,6 +188,25 @@ class Converter {
     const Exact wanted = exact_operands(node);
     for (const ValueId in : node.inputs) {
       if (is_f32(in)) exact_[in] = std::max(exact_[in], wanted);
+    }
+  }
+
+  // Of a result that contractions read, as it is or moved, and nobody else but sums: these read it rounded, too, so
+  // that it is stored once.
+  void find_rounded(const Node& node, const std::vector<std::vector<int>>& readers) {
+    for (const ValueId id : node.outputs) {
+      if (!is_f32(id) || out_.is_output(id) || exact_[id] != Exact::kNo) continue;
+      bool is_multiplied = false, others = false;
+      for (const int n : readers[id]) {
+        const Node& reader = out_.nodes[n];
+        const OpClass op_class = ops_.at(reader.op).op_class;
+        const bool multiplies = op_class == OpClass::kContraction && !has_one_term(out_, reader);
+        const bool moves = op_class == OpClass::kInjective && rounded_.contains(reader.outputs[0]);
+        const bool sums = reader.op == "reduce_sum" && exact_operands(reader) == Exact::kNo;
+        is_multiplied = is_multiplied || multiplies || moves;
+        others = others || !(multiplies || moves || sums);
+      }
+      if (is_multiplied && !others) rounded_.emplace(id, graph::kAbsent);
     }
   }
 
@@ -226,11 +248,26 @@ class Converter {
     for (size_t k = 0; k < node.outputs.size(); ++k) {
       out_.values[node.outputs[k]].type = types[k];
       form_[node.outputs[k]] = treatment == Treatment::kStatistics ? Form::kNarrow : form;
+      const auto rounded = rounded_.find(node.outputs[k]);
+      if (rounded == rounded_.end()) continue;
+      const bool is_wide = form_[node.outputs[k]] == Form::kWide && types[k].type == DataType::f32();
+      if (is_wide)
+        round(node.outputs[k]);
+      else
+        rounded_.erase(rounded);
     }
+  }
+
+  void round(ValueId id) {
+    const ValueId narrow = as_type(id, narrow_);
+    rounded_[id] = narrow;
+    form_[id] = Form::kNarrow;
   }
 
   // The value, or a copy of it, with elements of `type`.
   ValueId as_type(ValueId id, DataType type) {
+    if (type == DataType::f32() && value_or(rounded_, id, graph::kAbsent) != graph::kAbsent)
+      return as_type(rounded_.at(id), type);
     if (out_.value(id).type.type == type) return id;
     const auto [known, fresh] = converted_.try_emplace(id, graph::kAbsent);
     if (!fresh) return known->second;
@@ -264,6 +301,8 @@ class Converter {
   std::vector<bool> is_f32_;  // by value of the model: whether it was f32 there
   std::vector<Form> form_;    // by value of the model
   std::map<ValueId, ValueId> converted_;
+  std::map<ValueId, ValueId>
+      rounded_;  // what find_rounded() found, and what is read instead once it is computed in f32
 };
 
 }  // namespace

@@ -80,8 +80,9 @@ class PassVariantsTest : public ::testing::Test {
     return compile(graph, std::make_unique<ChannelMeasurer>(times), replay);
   }
 
+  // `first`: of the function that was compiled before.
   EntryCode compile(const graph::Graph& graph, std::unique_ptr<measure::Measurer> measurer,
-                    const plan::EntryPlan* replay = nullptr) {
+                    const plan::EntryPlan* replay = nullptr, const plan::EntryPlan* first = nullptr) {
     TunerOptions tuning;
     tuning.light_us = 1e9;  // nothing is heavy by itself
     Tuner tuner(tuning, std::move(measurer));
@@ -92,8 +93,9 @@ class PassVariantsTest : public ::testing::Test {
     Dumper dumper("");
     std::vector<std::string> warnings;
     StateLayouts states;
-    return *compile_entry({options_, ops_, target_, planner, programs, cubins, pass_times, warnings, states}, "main",
-                          graph, replay, dumper);
+    const EntryContext context = {options_,   ops_,     target_, planner, programs, cubins,
+                                  pass_times, warnings, states,  nullptr, nullptr,  first};
+    return *compile_entry(context, "main", graph, replay, dumper);
   }
 
   static bool is_padded(const EntryCode& entry, int64_t channels = 48) {
@@ -111,6 +113,18 @@ class PassVariantsTest : public ::testing::Test {
   graph::OpTable ops_ = ops::all_ops();
   targets::Target target_ = targets::find_target("cuda:sm_90a");
 };
+
+// Another function of the same nodes and shapes measures no variants: those that were chosen hold there, too.
+TEST_F(PassVariantsTest, OtherFunctionsFollowTheFirst) {
+  const Times slow = {{48, 5000}, {64, 5000}}, fast = {{48, 200}};
+  const EntryCode first = compile(9, slow);
+  ASSERT_EQ(chosen(first), "pad-channels off");
+  const EntryCode other = compile(model(9), std::make_unique<ChannelMeasurer>(fast), nullptr, &first.plan);
+  EXPECT_EQ(chosen(other), "pad-channels off");
+  EXPECT_FALSE(is_padded(other));
+  EXPECT_TRUE(is_padded(compile(9, fast)));
+  EXPECT_EQ(other.plan.passes.size(), 1U);
+}
 
 TEST_F(PassVariantsTest, PassesStayWhereTheyAreFaster) {
   const EntryCode entry = compile(9, {{48, 200}});

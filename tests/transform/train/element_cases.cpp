@@ -74,6 +74,8 @@ std::vector<Case> binary() {
   cases.push_back({"where", {boolean({3, 5}), f64({3, 5}), f64({3, 5})}});
   cases.push_back({"band", {f64({2, 4, 5})}, {{"upper", int64_t{0}}, {"fill", -3.0}}});
   cases.push_back({"band", {f64({4, 5})}, {{"lower", int64_t{-1}}, {"upper", int64_t{2}}, {"fill", 0.5}}});
+  for (const Shape& x : {Shape{3, 5}, Shape{3, 1}, Shape{}})
+    cases.push_back({"pick", {i64({3, 1}), f64(x)}, {{"axis", int64_t{1}}, {"extent", int64_t{5}}}, {{-1, 5}, {}}});
   cases.push_back({"dropout", {f64({4, 5})}, {{"ratio", 0.5}}});
   for (const double ratio : {0.0, 0.4, 1.0})
     cases.push_back({"dropout", {f64({3, 5}), i64({}), i64({})}, {{"ratio", ratio}, {"stream", int64_t{2}}}});

@@ -1,0 +1,85 @@
+// One element of each row of a softmax: what a loss takes of its logarithms. A read at a computed place wants the whole
+// row in memory; the sum of the row where the place is that one, and of zeros elsewhere, is one more number that the
+// row's own kernel adds up, and the row itself is stored for nobody.
+#include <algorithm>
+#include <array>
+
+#include "transform/editor.h"
+#include "transform/passes.h"
+
+namespace tw::transform {
+namespace {
+
+constexpr std::array<std::string_view, 2> kRows = {"softmax", "log_softmax"};
+
+bool is_pick(const Editor& editor, const Node& node) {
+  if (node.op != "gather_elements" || editor.value(node.inputs[1]).is_constant()) return false;
+  const Node* rows = editor.producer(node.inputs[0]);
+  if (rows == nullptr || std::ranges::find(kRows, rows->op) == kRows.end()) return false;
+  Shape one = editor.shape(node.inputs[0]);
+  const auto rank = static_cast<int64_t>(one.size());
+  const auto axis_of = [&](const Node& n) { return (n.int_attr_or("axis", n.op == node.op ? 0 : -1) + rank) % rank; };
+  one[axis_of(node)] = 1;
+  const bool is_kept = editor.graph().is_output(node.inputs[0]) || rows->outputs.size() > 1;
+  return axis_of(node) == axis_of(*rows) && editor.shape(node.inputs[1]) == one && !is_kept;
+}
+
+// The index, of which one below zero counts from the last element.
+ValueId from_first(Editor& editor, const Node& node, int64_t extent) {
+  const auto number = [&](int64_t value) {
+    return editor.add_constant(node.name + ".extent", {{DataType::i64(), {}}, {}, {value}});
+  };
+  ValueId index = node.inputs[1];
+  if (editor.type(index).type != DataType::i64())
+    index = editor.emit(node, "cast", {index}, {{"to", std::string("i64")}});
+  const ValueId below = editor.emit(node, "less", {index, number(0)});
+  return editor.emit(node, "where", {below, editor.emit(node, "add", {index, number(extent)}), index});
+}
+
+void sum_instead(Editor& editor, const Node& node) {
+  const Shape rows = editor.shape(node.inputs[0]);
+  const auto rank = static_cast<int64_t>(rows.size());
+  const int64_t axis = (node.int_attr_or("axis", 0) + rank) % rank;
+  const ValueId picked = editor.emit(node, "pick", {from_first(editor, node, rows[axis]), node.inputs[0]},
+                                     {{"axis", axis}, {"extent", rows[axis]}});
+  editor.replace(node.outputs[0],
+                 editor.emit(node, "reduce_sum", {picked}, {{"axes", Ints{axis}}, {"keepdims", int64_t{1}}}));
+}
+
+// The sum along the axis of what is the same in all of a row, picked: that, where the index is one of the row.
+void take_instead(Editor& editor, const Node& sum) {
+  const Node* found = editor.producer(sum.inputs[0], "pick");
+  if (found == nullptr || !sum.has_attr("axes")) return;
+  const Node pick = *found;
+  const int64_t axis = pick.int_attr("axis"), extent = pick.int_attr("extent");
+  const Shape rows = editor.shape(sum.inputs[0]), x = editor.shape(pick.inputs[1]);
+  const auto place = std::ssize(x) - std::ssize(rows) + axis;
+  if (sum.ints_attr("axes") != Ints{axis} || (place >= 0 && x[place] != 1)) return;
+  const auto number = [&](const TensorType& type, int64_t value) {
+    graph::RefTensor elements = graph::RefTensor::zeros(type);
+    if (!type.type.is_float()) elements.ints[0] = value;
+    return editor.add_constant(sum.name + ".extent", elements);
+  };
+  const TensorType index{editor.type(pick.inputs[0]).type, {}};
+  const ValueId from = editor.emit(sum, "greater_equal", {pick.inputs[0], number(index, 0)}),
+                to = editor.emit(sum, "less", {pick.inputs[0], number(index, extent)});
+  const ValueId zero = number({editor.type(pick.inputs[1]).type, {}}, 0);
+  const ValueId taken = editor.emit(sum, "where", {editor.emit(sum, "and", {from, to}), pick.inputs[1], zero});
+  Shape one = rows;
+  one[axis] = 1;
+  if (editor.shape(taken) != one) return;
+  editor.replace(sum.outputs[0], editor.emit(sum, "reshape", {taken}, {{"shape", editor.shape(sum.outputs[0])}}));
+}
+
+}  // namespace
+
+graph::Graph sum_picks(const graph::Graph& graph, const TransformContext& context) {
+  Editor editor(graph, context.ops);
+  editor.for_each_old([&](const Node& node) {
+    if (is_pick(editor, node)) sum_instead(editor, node);
+    if (node.op == "reduce_sum") take_instead(editor, node);
+  });
+  return editor.finish();
+}
+
+}  // namespace tw::transform

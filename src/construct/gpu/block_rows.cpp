@@ -79,7 +79,8 @@ std::string BlockRows::why_declined() {
   // Where an SM has few rows and nothing else to do, what these share is on its way while they are summed.
   if (!in_registers_ || tile_rows() > 1 || mapping_.chunks() * mapping_.lanes > kFewElements) fetched_inputs_.clear();
   if (in_registers_ || shared_bytes() <= max_shared()) return {};
-  held_inputs_.clear();  // they are read again
+  reads_again_ = !held_inputs_.empty();
+  held_inputs_.clear();
   return shared_bytes() <= max_shared() ? std::string() : kTooLong;
 }
 

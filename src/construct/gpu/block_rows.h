@@ -25,6 +25,9 @@ class BlockRows {
   static constexpr const char* kTooLong = "rows longer than a tile holds";
   /// Stages that keep a row's elements.
   std::set<std::string> keepers() const;
+  bool is_in_registers() const { return in_registers_; }
+  /// Whether inputs that several stages read have no place in the tile's memory beside what is kept.
+  bool reads_again() const { return reads_again_; }
 
   /// The last stage owns the tiles: a row each, or a few.
   void schedule_tiles();
@@ -74,6 +77,7 @@ class BlockRows {
   int64_t length_ = 1;
   RowMapping mapping_;
   bool in_registers_ = false;  // where kept rows are stored; else in the tile's shared memory
+  bool reads_again_ = false;
   std::vector<std::string> held_inputs_;
   std::vector<std::string> fetched_inputs_;  // vectors that all rows share
 };

@@ -83,22 +83,31 @@ Result<Candidates> construct_gpu_rows(const GroupTask& task, const TargetInfo& t
   const Result<schedule::RowProgram> found =
       schedule::row_program(out.schedule, te::apply_layouts(task.program, out.constant_layouts));
   if (!found.ok()) return Reason{found.reason()};
+  // As they are and, where what is kept of a row is in a tile's memory, with that computed where it is read: the only
+  // way where there is no room for it, and the first where inputs would be read again for it.
   schedule::RowProgram rows = *found;
-  for (;;) {
-    BlockRows block(rows, target, out);
+  Candidates candidates;
+  bool reads_again = false;
+  for (bool is_last = false; !is_last;) {
+    Construction candidate = out;
+    BlockRows block(rows, target, candidate);
     const std::string reason = block.why_declined();
-    if (reason.empty()) {
-      block.schedule_tiles();
-      return Candidates{std::move(out)};
-    }
-    if (reason != BlockRows::kTooLong) return declined("{}", reason);
+    const bool fits = reason.empty();
+    if (!fits && reason != BlockRows::kTooLong && candidates.empty()) return declined("{}", reason);
     const std::set<std::string> unkept = block.keepers();
-    // Rows of which a tile cannot keep an element: what would be kept is computed where it is read.
+    if (fits) {
+      block.schedule_tiles();
+      reads_again = reads_again || (candidates.empty() && block.reads_again());
+      candidates.push_back(std::move(candidate));
+    }
+    is_last = fits ? unkept.empty() || block.is_in_registers() : reason != BlockRows::kTooLong;
     for (const te::Compute& c : rows.program.computes) {
       if (unkept.contains(c.name())) out.schedule.inline_stage(c.name());
     }
     rows.program = te::inline_computes(rows.program, unkept);
   }
+  if (reads_again && candidates.size() > 1) std::swap(candidates[0], candidates[1]);
+  return candidates;
 }
 
 }  // namespace tw::construct

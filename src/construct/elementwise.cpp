@@ -88,18 +88,10 @@ class ElementwiseScheduler {
     for (const NestLoop& l : plan.loops) extents.push_back(l.trips);
     const std::vector<std::string> tiles = tile_loops(plan.names, extents);
     if (!tiles.empty()) s.parallel(c_.name(), tiles);
-    hold(s, plan.names[plan.names.size() - (lanes_ > 1 ? 2 : 1)]);
+    hold(s, stages_, plan.names[plan.names.size() - (lanes_ > 1 ? 2 : 1)], lanes_);
   }
 
  private:
-  // In each turn of the innermost loop around the vectors; what reads a stage is placed before it.
-  void hold(schedule::Schedule& s, const std::string& loop) const {
-    for (auto stage = stages_.rbegin() + 1; stage != stages_.rend(); ++stage) {
-      s.compute_at((*stage)->name(), c_.name(), loop, loop::Scope::kRegister);
-      if (lanes_ > 1) s.vectorize((*stage)->name(), (*stage)->axes.back().name);
-    }
-  }
-
   // A long single axis has a loop for tiles.
   int64_t chunk() const {
     const int64_t extent = c_.axes[last_].extent;
@@ -188,7 +180,7 @@ class ElementwiseScheduler {
 
   const te::Compute& c_;
   const TargetInfo& target_;
-  std::vector<const te::Compute*> stages_;  // those that are held, then c_
+  Stages stages_;
   size_t last_;
   int64_t line_;  // f32 in a line: points along another tensor's contiguous axis inside a tile
   int64_t lanes_ = 1;
@@ -224,6 +216,13 @@ void schedule_stage(schedule::Schedule& s, const te::Program& program, const te:
                     const std::vector<std::string>& held) {
   if (c.axes.empty()) return;
   c.is_reduction() ? schedule_reduction(s, c, target) : ElementwiseScheduler(program, c, target, held).run(s);
+}
+
+void hold(schedule::Schedule& s, const Stages& stages, const std::string& loop, int64_t lanes) {
+  for (auto c = stages.rbegin() + 1; c != stages.rend(); ++c) {  // what reads a stage is placed before it
+    s.compute_at((*c)->name(), stages.back()->name(), loop, loop::Scope::kRegister);
+    if (lanes > 1) s.vectorize((*c)->name(), (*c)->axes.back().name);
+  }
 }
 
 std::map<std::string, std::vector<std::string>> held_stages(const te::Program& program) {

@@ -25,6 +25,10 @@ std::vector<std::string> tile_loops(const std::vector<std::string>& loops, const
 void schedule_stage(schedule::Schedule& s, const te::Program& program, const te::Compute& compute,
                     const TargetInfo& target, const std::vector<std::string>& held = {});
 
+using Stages = std::vector<const te::Compute*>;  // those that a root holds, and it
+/// Has those that are held computed in turns of the root's `loop`.
+void hold(schedule::Schedule& s, const Stages& stages, const std::string& loop, int64_t lanes);
+
 /// Of each root stage what it may hold in its registers (schedule::point_ends()), in order: all other stages.
 std::map<std::string, std::vector<std::string>> held_stages(const te::Program& program);
 

@@ -32,12 +32,13 @@ class EntryCompiler {
       out_.plan.between = replay->between;
       out_.plan.layout_times = replay->layout_times;
     }
-    if (replay == nullptr && context_.first_function != nullptr) follow_chosen(*context_.first_function);
+    if (replay == nullptr && follows())
+      std::ranges::copy_if(context_.first_function->passes, std::back_inserter(out_.plan.passes),
+                           &plan::PassVariant::is_chosen);
     for (const auto& [state, layout] : context_.states) layouts_.values[state] = layout;
     transform(source);
     if (stopped_) return std::nullopt;
-    if (replay == nullptr && follows_) plan_groups();
-    if (replay == nullptr && !follows_) decide(source);
+    if (replay == nullptr) follows() ? plan_groups() : decide(source);
     if (replay == nullptr && options().layouts == LayoutUse::kMeasured) decide_layouts(source);
     build_groups();
     keep_state_layouts();
@@ -58,13 +59,6 @@ class EntryCompiler {
     out_.plan.passes = passes;
   }
 
-  // Another function of the same nodes and shapes would measure the same once more.
-  void follow_chosen(const plan::EntryPlan& other) {
-    for (const plan::PassVariant& variant : other.passes)
-      if (variant.is_chosen) out_.plan.passes.push_back(variant);
-    follows_ = true;
-  }
-
   // An autotuned pass, and the graph before and after it.
   struct Change {
     const transform::GraphPass* pass;
@@ -72,6 +66,8 @@ class EntryCompiler {
   };
 
   const CompileOptions& options() const { return context_.options; }
+  // Another function of the same nodes and shapes would measure the same once more.
+  bool follows() const { return context_.first_function != nullptr; }
 
   void progress(std::string_view phase, int64_t done, int64_t total) const {
     if (options().progress) options().progress(phase, done, total);
@@ -114,7 +110,7 @@ class EntryCompiler {
       if (dumper_.enabled()) dumper_.write("graph", pass, graph::to_string(g));
       stopped_ = stopped_ || pass == options().stop_after;
       if (!transform::forms_groups(pass)) out_.ungrouped = g;
-      if (context_.planner.measures() && !follows_ && out_.plan.passes.empty()) keep_for_variants(pass, g, run);
+      if (context_.planner.measures() && !follows() && out_.plan.passes.empty()) keep_for_variants(pass, g, run);
       ask_left_out(pass, g);
       progress("transform", done++, total);  // the first call shows the input
     };
@@ -391,7 +387,6 @@ class EntryCompiler {
   std::vector<Precedent> precedents_;  // of each group
   std::vector<Change> changes_;
   std::vector<LeftOut> left_out_;
-  bool follows_ = false;  // the variants of passes that another function was measured with
   bool stopped_ = false;
 };
 

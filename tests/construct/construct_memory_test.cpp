@@ -110,12 +110,31 @@ TEST(ConstructMemory, SumsWithoutRows) {
           b.compute("y", {}, [&](const auto&) { return all(std::vector<Expr>{}) * imm(DataType::f32(), 1.0 / n); });
       const GroupTask task{b.finish("loss", {y}), {}};
       check(task, "cuda:sm_90a", n < 32 ? "point" : "rows", 1e-5);
+      check(task, "cpu:x86-64-v3", n < 4096 ? "generic" : "rows", 1e-5);
       const targets::Target target = targets::find_target("cuda:sm_90a");
       const Construction built = construct(target.families, task, target.info, nullptr).front();
       const loop::Program loops = schedule::apply(task.program, built.schedule);
       EXPECT_EQ(loops.kernels.front().tiles, n == 16 * 8192 ? 16 : 1) << loop::to_string(loops);
     }
   }
+}
+
+// The range of all elements, as dynamic quantization asks for it, and a variance: reductions beside each other and of
+// each other.
+TEST(ConstructMemory, SeveralTotals) {
+  constexpr int64_t kElements = 3 * 4096;
+  te::Builder b;
+  const te::Tensor x = b.placeholder("x", DataType::f32(), {kElements});
+  const auto all = [&](const char* name, te::CombinerKind kind, const auto& term) {
+    return b.reduce(name, {}, {kElements}, kind, [&](const auto&, const auto& r) { return term(x(r)); });
+  };
+  const std::vector<Expr> at = {};
+  const te::Tensor high = all("high", te::CombinerKind::kMax, [](const Expr&e) { return e; }),
+                   low = all("low", te::CombinerKind::kMin, [](const Expr&e) { return e; });
+  const te::Tensor off =
+      all("off", te::CombinerKind::kSum, [&](const Expr& e) { return (e - low(at)) * float_imm(1e-4); });
+  const te::Tensor y = b.compute("y", {}, [&](const auto&) { return high(at) - low(at) + off(at); });
+  check({b.finish("range", {y}), {}}, "cpu:x86-64-v4", "rows", 1e-4);
 }
 
 // What no tile keeps is computed twice; what one may keep is tried both ways.

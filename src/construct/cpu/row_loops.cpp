@@ -7,6 +7,7 @@
 
 #include "construct/cpu/stage_cost.h"
 #include "construct/elementwise.h"
+#include "expr/affine.h"
 #include "schedule/match/stages.h"
 #include "support/math.h"
 #include "te/reads.h"
@@ -139,8 +140,17 @@ class RowScheduler {
   bool is_scalar(const te::Compute& c) const { return elements_of_row(c) == 1; }
 
   bool is_factored(const te::Compute& c) const {
-    return c.is_reduction() && c.outputs.size() == 1 && c.combiner.kind != te::CombinerKind::kTuple &&
-           schedule::reduces_contiguous(c) && c.reduce_axes.back().extent >= 2 * lanes(c);
+    return c.is_reduction() && c.outputs.size() == 1 && c.combiner.kind != te::CombinerKind::kTuple && reads_along(c) &&
+           c.reduce_axes.back().extent >= 2 * lanes(c);
+  }
+
+  // Terms that lie beside each other: of a row, or of a part of one.
+  static bool reads_along(const te::Compute& c) {
+    bool along = false;
+    te::visit_reads(c, [&](const Expr& e) {
+      along = along || (!e->args.empty() && coefficient_of(e->args.back(), c.reduce_axes.back().name).value_or(0) == 1);
+    });
+    return along;
   }
 
   // Reductions that are not factored have their loops around vectors of the last axis: one row at a time.

@@ -33,12 +33,12 @@ constexpr int64_t kMaxUnrolled = 128;  // products or terms of a strip, in vecto
 constexpr int64_t kTogether = 16;      // terms in flight of a longer reduction
 // A second kernel takes as long as 100 to 200 terms, which a thread loads one group of kTogether after the other.
 constexpr int64_t kLongReduction = 128;
-// Threads of an SM that hide its waits where each loads kTogether vectors; more are tried, too.
-constexpr std::array<int64_t, 3> kPartThreads = {256, 512, 1024};
-constexpr int64_t kMinTerms = 8;                                 // of a part
-constexpr std::array<int64_t, 3> kMaxParts = {4096, 1024, 256};  // tried: of fewer the second kernel has less to do
-constexpr int64_t kSharedColumns = 8;                            // of a block: a line of them is a sector of memory
-constexpr int64_t kSharingThreads = 32, kManySharing = 128;      // of each, the second where terms are many
+constexpr int64_t kMinTerms = 8;  // of a part
+// What is tried: threads of an SM, which hide its waits where each loads kTogether vectors, and the most parts, of
+// which the second kernel has less to do where they are fewer.
+constexpr std::pair<int64_t, int64_t> kParts[] = {{256, 4096}, {256, 1024}, {256, 256}, {512, 4096}, {1024, 4096}};
+constexpr int64_t kSharedColumns = 8;                        // of a block: a line of them is a sector of memory
+constexpr int64_t kSharingThreads = 32, kManySharing = 128;  // of each, the second where terms are many
 constexpr int64_t kManyTerms = 2048;
 constexpr int64_t kManyColumns = 1 << 15;  // with a thread each they fill a GPU
 
@@ -289,17 +289,15 @@ std::vector<int64_t> parts_of(const Columns& plan, const TargetInfo& target) {
   const int64_t rows = sum.reduce_axes.front().extent, vectors = plan.elements() / widest_lanes(plan, target);
   const int64_t most = std::min(rows, te::num_points(sum.reduce_axes) / kMinTerms);
   std::vector<int64_t> counts;
-  const auto add = [&](int64_t threads, int64_t max) {
+  for (const auto& [threads, max] : kParts) {
     const int64_t wanted =
         std::min({std::max(1, target.compute_units) * threads / std::max<int64_t>(1, vectors), most, max});
-    if (wanted < 2) return;
+    if (wanted < 2) continue;
     const int64_t even = part_counts(rows, wanted, 1).front();
     // Parts of unequal length compare each row with their last one.
     const int64_t count = even * 2 >= wanted && even <= 2 * wanted ? even : wanted;
     if (std::ranges::count(counts, count) == 0) counts.push_back(count);
-  };
-  for (const int64_t max : kMaxParts) add(kPartThreads.front(), max);
-  for (const int64_t threads : kPartThreads) add(threads, kMaxParts.front());
+  }
   return counts;
 }
 

@@ -60,9 +60,6 @@ std::string schedule_points(schedule::Schedule& s, const te::Compute& c, const T
   return map_to_threads(s, c.name(), loops, threads, work.vectors);
 }
 
-// A root stage and those that its threads hold in registers.
-using Stages = std::vector<const te::Compute*>;
-
 // Elements of the widest type in memory that one access moves.
 int64_t access_lanes(const Stages& stages, const TargetInfo& target) {
   int64_t bytes = 1;
@@ -87,15 +84,6 @@ ThreadWork work_of(const Stages& stages, const TargetInfo& target) {
   const bool calls = std::ranges::any_of(stages, [](const auto* s) { return schedule::calls_function(*s); });
   if (plenty && !calls) work.vectors = kThreadVectors;
   return work;
-}
-
-// The stages before the last one are computed in the turns of its threads; what reads a stage is placed before it.
-void hold(schedule::Schedule& s, const Stages& stages, const std::string& thread, const ThreadWork& work) {
-  const std::string turn = work.vectors > 1 ? thread.substr(0, thread.rfind('.')) + ".1" : thread;
-  for (auto c = stages.rbegin() + 1; c != stages.rend(); ++c) {
-    s.compute_at((*c)->name(), stages.back()->name(), turn, loop::Scope::kRegister);
-    if (work.lanes > 1) s.vectorize((*c)->name(), (*c)->axes.back().name);
-  }
 }
 
 // How a thread gathers the last axis of a stage from one tensor.
@@ -170,7 +158,7 @@ Result<Candidates> construct_point(const GroupTask& task, const TargetInfo& targ
     const std::vector<std::string>& producers = attached[root];
     const ThreadWork work = producers.empty() ? work_of(stages, target) : ThreadWork();
     const std::string loop = schedule_points(out.schedule, c, work, target);
-    hold(out.schedule, stages, loop, work);
+    hold(out.schedule, stages, work.vectors > 1 ? loop.substr(0, loop.rfind('.')) + ".1" : loop, work.lanes);
     for (const std::string& reduction : producers) out.schedule.compute_at(reduction, root, loop, loop::Scope::kStack);
   }
   Candidates candidates{std::move(out)};

@@ -42,18 +42,11 @@ Result<Candidates> construct_total(const GroupTask& task, const TargetInfo& targ
   constexpr int64_t kMaxParts = 128;  // parts loaded at once
   Construction out;
   schedule::Schedule& s = out.schedule;
-  te::Program program = schedule::inline_stages(s, task.program);
-  std::set<std::string> terms;
-  for (const te::Compute& c : program.computes) {
-    if (!c.is_reduction() && te::num_points(c.axes) > 1 && terms.insert(c.name()).second) s.inline_stage(c.name());
-  }
-  program = te::inline_computes(program, terms);
-  const Result<const te::Compute*> found = schedule::only_reduction(program);
+  const Result<schedule::Total> found = schedule::match_total(s, task.program);
   if (!found.ok()) return Reason{found.reason()};
-  const te::Compute& sum = **found;
-  const bool total = te::num_points(sum.axes) == 1 && sum.outputs.size() == 1 && task.program.outputs.size() == 1;
-  if (!total || sum.reduce_axes.size() != 1 || !schedule::reduces_contiguous(sum))
-    return declined("a reduction over several axes, or of elements apart");
+  if (found->sums.size() != 1 || task.program.outputs.size() != 1) return declined("several reductions, or outputs");
+  const te::Program& program = found->program;
+  const te::Compute& sum = *program.find_compute(found->sums[0]);
   const auto& [elements, length] = sum.reduce_axes[0];
   if (length < kWarpThreads) return declined("rows shorter than a warp");
   int64_t bytes = 1, parts = kMaxParts;

@@ -5,10 +5,12 @@
 #include <algorithm>
 
 #include "construct/construct.h"
+#include "construct/elementwise.h"
 #include "core/model_units.h"
 #include "schedule/match/stages.h"
 #include "support/math.h"
 #include "te/axes.h"
+#include "te/reads.h"
 
 namespace tw::construct {
 namespace {
@@ -32,14 +34,23 @@ double cycles_of(int64_t blocks, const Block& block, int64_t resident, int64_t i
   return rounds * static_cast<double>(indices) * std::max(kIndexCycles, kIndexIssues * warps / kSchedulers);
 }
 
+// What stands before the sum is computed once, by a kernel before: each block would do it again for every index.
+void schedule_before(const schedule::Scatter& match, const TargetInfo& target, schedule::Schedule& s) {
+  for (const te::Compute& c : match.program.computes) {
+    if (c.name() == match.sum || c.name() == match.output) continue;
+    if (te::depends_on(match.program, c, match.sum) || c.axes.empty()) {
+      s.inline_stage(c.name());
+    } else {
+      map_to_threads(s, c.name(), axis_names(c.axes), threads_for(te::num_points(c.axes), kThreads[0], target));
+    }
+  }
+}
+
 void schedule_blocks(const schedule::Scatter& match, const Block& block, schedule::Schedule& s) {
   const te::Compute& sum = match.compute();
   const std::vector<std::string> axes = te::axis_names(sum.axes);
   const std::string& line = axes[match.line];
   const std::vector<std::string> inside(axes.begin() + static_cast<std::ptrdiff_t>(match.line) + 1, axes.end());
-  for (const te::Compute& c : match.program.computes) {
-    if (c.name() != match.sum && c.name() != match.output) s.inline_stage(c.name());
-  }
   const bool copies = match.output == match.sum;
   const std::string sums = copies ? match.sum + ".acc" : match.sum;
   if (copies) s.cache_write(match.sum);
@@ -93,6 +104,7 @@ Result<Candidates> construct_gpu_scatter(const GroupTask& task, const TargetInfo
           std::clamp<int64_t>(shared / (resident * block.threads * sum.outputs[0].type.bytes()), 1, line->extent);
       const int64_t blocks = before * ceil_div(line->extent, block.lines) * ceil_div(elements, block.threads);
       candidates.push_back(base);
+      schedule_before(*match, target, candidates.back().schedule);
       schedule_blocks(*match, block, candidates.back().schedule);
       candidates.back().predicted_ns =
           cycles_of(blocks, block, resident, te::num_points(sum.reduce_axes), target) / kCyclesPerNs;

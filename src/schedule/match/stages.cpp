@@ -97,6 +97,27 @@ Result<const te::Compute*> only_reduction(const te::Program& program) {
   return found;
 }
 
+Result<Total> match_total(Schedule& s, const te::Program& program) {
+  Total out{inline_stages(s, program)};
+  std::set<std::string> terms;
+  for (const te::Compute& c : out.program.computes) {
+    if (c.is_reduction() || te::num_points(c.axes) == 1) continue;
+    if (out.program.is_output(c.name())) return declined("{} leaves the group beside", c.name());
+    if (terms.insert(c.name()).second) s.inline_stage(c.name());
+  }
+  out.program = te::inline_computes(out.program, terms);
+  for (const te::Compute& c : out.program.computes) {
+    if (!c.is_reduction()) continue;
+    const bool total = te::num_points(c.axes) == 1 && c.outputs.size() == 1 && c.reduce_axes.size() == 1;
+    if (!total || !reduces_contiguous(c)) return declined("a reduction over several axes, or of elements apart");
+    if (!out.sums.empty() && c.reduce_axes[0].extent != out.elements) return declined("reductions of other lengths");
+    out.elements = c.reduce_axes[0].extent;
+    out.sums.push_back(c.name());
+  }
+  if (out.sums.empty()) return declined("no reduction");
+  return out;
+}
+
 bool reduces_contiguous(const te::Compute& c) {
   bool contiguous = false;
   te::visit_reads(c, [&](const Expr& load) {

@@ -5,6 +5,7 @@
 #include <map>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "schedule/schedule.h"
 #include "support/error.h"
@@ -31,6 +32,15 @@ Result<std::string> epilogue_output(const te::Program& program, const te::Comput
 
 /// The reduction of a program that has one; declines none and several.
 Result<const te::Compute*> only_reduction(const te::Program& program);
+
+/// All elements in one number or several, and what follows these.
+struct Total {
+  te::Program program;
+  std::vector<std::string> sums = {};  // each of one axis of elements that lie beside each other
+  int64_t elements = 0;
+};
+/// What is summed is inlined, by primitives behind those of `s`.
+Result<Total> match_total(Schedule& s, const te::Program& program);
 
 /// Whether the innermost reduction axis runs along contiguous elements of what is read.
 bool reduces_contiguous(const te::Compute& compute);

@@ -248,20 +248,11 @@ class Converter {
     for (size_t k = 0; k < node.outputs.size(); ++k) {
       out_.values[node.outputs[k]].type = types[k];
       form_[node.outputs[k]] = treatment == Treatment::kStatistics ? Form::kNarrow : form;
-      const auto rounded = rounded_.find(node.outputs[k]);
-      if (rounded == rounded_.end()) continue;
+      if (!rounded_.contains(node.outputs[k])) continue;
       const bool is_wide = form_[node.outputs[k]] == Form::kWide && types[k].type == DataType::f32();
-      if (is_wide)
-        round(node.outputs[k]);
-      else
-        rounded_.erase(rounded);
+      rounded_[node.outputs[k]] = is_wide ? as_type(node.outputs[k], narrow_) : graph::kAbsent;
+      if (is_wide) form_[node.outputs[k]] = Form::kNarrow;
     }
-  }
-
-  void round(ValueId id) {
-    const ValueId narrow = as_type(id, narrow_);
-    rounded_[id] = narrow;
-    form_[id] = Form::kNarrow;
   }
 
   // The value, or a copy of it, with elements of `type`.

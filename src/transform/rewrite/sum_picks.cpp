@@ -24,16 +24,18 @@ bool is_pick(const Editor& editor, const Node& node) {
   return axis_of(node) == axis_of(*rows) && editor.shape(node.inputs[1]) == one && !is_kept;
 }
 
+ValueId number(Editor& editor, const Node& like, DataType type, int64_t value) {
+  graph::RefTensor elements = graph::RefTensor::zeros({type, {}});
+  if (!type.is_float()) elements.ints[0] = value;
+  return editor.add_constant(like.name + ".number", elements);
+}
+
 // The index, of which one below zero counts from the last element.
 ValueId from_first(Editor& editor, const Node& node, int64_t extent) {
-  const auto number = [&](int64_t value) {
-    return editor.add_constant(node.name + ".extent", {{DataType::i64(), {}}, {}, {value}});
-  };
-  ValueId index = node.inputs[1];
-  if (editor.type(index).type != DataType::i64())
-    index = editor.emit(node, "cast", {index}, {{"to", std::string("i64")}});
-  const ValueId below = editor.emit(node, "less", {index, number(0)});
-  return editor.emit(node, "where", {below, editor.emit(node, "add", {index, number(extent)}), index});
+  const DataType type = editor.type(node.inputs[1]).type;
+  const ValueId below = editor.emit(node, "less", {node.inputs[1], number(editor, node, type, 0)});
+  const ValueId from_last = editor.emit(node, "add", {node.inputs[1], number(editor, node, type, extent)});
+  return editor.emit(node, "where", {below, from_last, node.inputs[1]});
 }
 
 void sum_instead(Editor& editor, const Node& node) {
@@ -55,15 +57,10 @@ void take_instead(Editor& editor, const Node& sum) {
   const Shape rows = editor.shape(sum.inputs[0]), x = editor.shape(pick.inputs[1]);
   const auto place = std::ssize(x) - std::ssize(rows) + axis;
   if (sum.ints_attr("axes") != Ints{axis} || (place >= 0 && x[place] != 1)) return;
-  const auto number = [&](const TensorType& type, int64_t value) {
-    graph::RefTensor elements = graph::RefTensor::zeros(type);
-    if (!type.type.is_float()) elements.ints[0] = value;
-    return editor.add_constant(sum.name + ".extent", elements);
-  };
-  const TensorType index{editor.type(pick.inputs[0]).type, {}};
-  const ValueId from = editor.emit(sum, "greater_equal", {pick.inputs[0], number(index, 0)}),
-                to = editor.emit(sum, "less", {pick.inputs[0], number(index, extent)});
-  const ValueId zero = number({editor.type(pick.inputs[1]).type, {}}, 0);
+  const DataType index = editor.type(pick.inputs[0]).type;
+  const ValueId from = editor.emit(sum, "greater_equal", {pick.inputs[0], number(editor, sum, index, 0)}),
+                to = editor.emit(sum, "less", {pick.inputs[0], number(editor, sum, index, extent)});
+  const ValueId zero = number(editor, sum, editor.type(pick.inputs[1]).type, 0);
   const ValueId taken = editor.emit(sum, "where", {editor.emit(sum, "and", {from, to}), pick.inputs[1], zero});
   Shape one = rows;
   one[axis] = 1;

@@ -9,11 +9,14 @@
 #include "construct/nest.h"
 #include "core/model_units.h"
 #include "schedule/match/stages.h"
-#include "support/join.h"
 #include "support/math.h"
 #include "te/reads.h"
 
 namespace tw::construct {
+
+bool holds(const Stages& stages, const std::string& name) {
+  return std::ranges::any_of(stages, [&](const te::Compute* c) { return c->name() == name; });
+}
 
 std::vector<std::string> tile_loops(const std::vector<std::string>& loops, const std::vector<int64_t>& extents,
                                     int64_t work) {
@@ -54,19 +57,20 @@ struct StageLoops {
 
 class ElementwiseScheduler {
  public:
-  ElementwiseScheduler(const te::Program& program, const te::Compute& c, const TargetInfo& target,
-                       const std::vector<std::string>& held)
-      : c_(c), target_(target), last_(c.axes.size() - 1), line_(line_elements(target, DataType::f32())) {
-    stages_ = mapped(held, [&](const std::string& name) { return program.find_compute(name); });
-    stages_.push_back(&c);
-    lanes_ = c.axes.back().extent;
-    nest_.axes = c.axes;
-    for (const te::Tensor& out : c.outputs)
-      nest_.accesses.push_back(make_access(out, out(te::variables(c.axes)), c.axes));
+  ElementwiseScheduler(const te::Program& program, const Stages& stages, const TargetInfo& target)
+      : c_(*stages.back()),
+        target_(target),
+        stages_(stages),
+        last_(c_.axes.size() - 1),
+        line_(line_elements(target, DataType::f32())) {
+    lanes_ = c_.axes.back().extent;
+    nest_.axes = c_.axes;
+    for (const te::Tensor& out : c_.outputs)
+      nest_.accesses.push_back(make_access(out, out(te::variables(c_.axes)), c_.axes));
     for (const te::Compute* stage : stages_) {
       lanes_ = std::clamp<int64_t>(lanes_, 1, lanes_for(*stage, target));
       te::visit_reads(*stage, [&](const Expr& read) {
-        if (std::ranges::count(held, read->name) == 0)
+        if (!holds(stages_, read->name))
           nest_.accesses.push_back(make_access(program.tensor(read->name), read, stage->axes));
       });
     }
@@ -74,8 +78,7 @@ class ElementwiseScheduler {
 
   void run(schedule::Schedule& s) {
     const std::optional<size_t> crossing = best_crossing();
-    const bool calls =
-        std::ranges::any_of(stages_, [](const te::Compute* stage) { return schedule::calls_function(*stage); });
+    const bool calls = std::ranges::any_of(stages_, [](const auto* c) { return schedule::calls_function(*c); });
     if (!crossing && calls) lanes_ = std::clamp<int64_t>(c_.axes.back().extent, 1, lanes_ * kFunctionVectors);
     const StageLoops plan = loops(crossing);
     if (crossing) s.split(c_.name(), c_.axes[*crossing].name, {line_});
@@ -212,10 +215,10 @@ void schedule_reduction(schedule::Schedule& s, const te::Compute& c, const Targe
 
 }  // namespace
 
-void schedule_stage(schedule::Schedule& s, const te::Program& program, const te::Compute& c, const TargetInfo& target,
-                    const std::vector<std::string>& held) {
+void schedule_stage(schedule::Schedule& s, const te::Program& program, const Stages& stages, const TargetInfo& target) {
+  const te::Compute& c = *stages.back();
   if (c.axes.empty()) return;
-  c.is_reduction() ? schedule_reduction(s, c, target) : ElementwiseScheduler(program, c, target, held).run(s);
+  c.is_reduction() ? schedule_reduction(s, c, target) : ElementwiseScheduler(program, stages, target).run(s);
 }
 
 void hold(schedule::Schedule& s, const Stages& stages, const std::string& loop, int64_t lanes) {
@@ -225,21 +228,24 @@ void hold(schedule::Schedule& s, const Stages& stages, const std::string& loop, 
   }
 }
 
-std::map<std::string, std::vector<std::string>> held_stages(const te::Program& program) {
-  std::map<std::string, std::vector<std::string>> held;
+std::vector<Stages> root_stages(const te::Program& program) {
   const std::map<std::string, std::string> ends = schedule::point_ends(program);
+  std::map<std::string, Stages> held;  // by root, whose producers come before it
+  std::vector<Stages> roots;
   for (const te::Compute& c : program.computes) {
     const auto end = ends.find(c.name());
-    end == ends.end() ? (void)held[c.name()] : held[end->second].push_back(c.name());
+    Stages& stages = held[end == ends.end() ? c.name() : end->second];
+    stages.push_back(&c);
+    if (end == ends.end()) roots.push_back(stages);
   }
-  return held;
+  return roots;
 }
 
 void schedule_side_stages(schedule::Schedule& s, const te::Program& program, const std::string& first,
                           const TargetInfo& target, const std::function<bool(const te::Compute&)>& is_inside) {
   for (const te::Compute& c : program.computes) {
     if (c.name() == first || is_inside(c) || te::depends_on(program, c, first)) continue;
-    schedule_stage(s, program, c, target);
+    schedule_stage(s, program, {&c}, target);
   }
 }
 
@@ -270,6 +276,10 @@ std::string map_to_threads(schedule::Schedule& s, const std::string& stage, cons
   }
   s.parallel(stage, {all + ".0"}).threads(stage, of_threads);
   return of_threads;
+}
+
+std::string loop_of_turns(const std::string& of_threads, int64_t turns) {
+  return turns > 1 ? of_threads.substr(0, of_threads.rfind('.')) + ".1" : of_threads;
 }
 
 }  // namespace tw::construct

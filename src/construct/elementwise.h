@@ -1,7 +1,6 @@
 // The schedule of one element-wise root stage; shared by all families for their side stages.
 #pragma once
 #include <functional>
-#include <map>
 #include <string>
 #include <vector>
 
@@ -18,19 +17,20 @@ constexpr int64_t kTileElements = 8192;
 std::vector<std::string> tile_loops(const std::vector<std::string>& loops, const std::vector<int64_t>& extents,
                                     int64_t work = kTileElements);
 
+/// A root stage, behind those that its loops hold in registers.
+using Stages = std::vector<const te::Compute*>;
+bool holds(const Stages& stages, const std::string& name);
+
 /// A stage as a root: vectors along the last axis, tiles along the leading ones, about `kTileElements` elements a tile,
 /// and serial reductions inside. Where an element-wise stage reads a tensor of `program` that is contiguous along
 /// another axis, that axis gets an inner loop if the model of the nest says so: its lines are used up while they are
-/// near. The stages `held` are computed in its registers: all that is made of them leads to it, point by point.
-void schedule_stage(schedule::Schedule& s, const te::Program& program, const te::Compute& compute,
-                    const TargetInfo& target, const std::vector<std::string>& held = {});
-
-using Stages = std::vector<const te::Compute*>;  // those that a root holds, and it
+/// near. What the root holds is computed in its registers.
+void schedule_stage(schedule::Schedule& s, const te::Program& program, const Stages& stages, const TargetInfo& target);
 /// Has those that are held computed in turns of the root's `loop`.
 void hold(schedule::Schedule& s, const Stages& stages, const std::string& loop, int64_t lanes);
 
-/// Of each root stage what it may hold in its registers (schedule::point_ends()), in order: all other stages.
-std::map<std::string, std::vector<std::string>> held_stages(const te::Program& program);
+/// All stages, each with the root that may hold it (schedule::point_ends()); roots in their order.
+std::vector<Stages> root_stages(const te::Program& program);
 
 /// So each stage of `program` that is neither `first`, nor follows it, nor `is_inside`.
 void schedule_side_stages(
@@ -47,6 +47,8 @@ int64_t threads_for(int64_t points, int64_t max, const TargetInfo& target);
 /// Returns the loop of threads.
 std::string map_to_threads(schedule::Schedule& s, const std::string& stage, const std::vector<std::string>& loops,
                            int64_t threads, int64_t turns = 1);
+/// The loop of turns in that of threads, or that where there is one turn.
+std::string loop_of_turns(const std::string& of_threads, int64_t turns);
 
 /// Bytes of the widest type that `compute` reads or writes: one vector holds target.vector_bytes / this elements.
 int lanes_for(const te::Compute& compute, const TargetInfo& target);

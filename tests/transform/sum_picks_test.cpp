@@ -36,34 +36,21 @@ TEST(SumPicks, OfRowsOfASoftmax) {
 
 // A row that leaves the graph is stored; several elements of a row, and those along another axis, are read.
 TEST(SumPicks, OtherReadsStay) {
-  for (const char* text : {R"(graph g {
+  // Along which axis rows are, how many elements each gives, of what, and what else leaves the graph.
+  const auto text = [](int axis, int picked, const std::string& read, const std::string& more) {
+    return fmt::format(R"(graph g {{
   input x : f32[3, 5]
-  input label : i64[3, 1]
-  p : f32[3, 5] = softmax(x) {axis = 1} as p
-  y : f32[3, 1] = gather_elements(p, label) {axis = 1} as y
-  output y, p
-})",
-                           R"(graph g {
-  input x : f32[3, 5]
-  input label : i64[3, 2]
-  p : f32[3, 5] = softmax(x) {axis = 1} as p
-  y : f32[3, 2] = gather_elements(p, label) {axis = 1} as y
-  output y
-})",
-                           R"(graph g {
-  input x : f32[3, 5]
-  input label : i64[3, 1]
-  p : f32[3, 5] = softmax(x) {axis = 0} as p
-  y : f32[3, 1] = gather_elements(p, label) {axis = 1} as y
-  output y
-})",
-                           R"(graph g {
-  input x : f32[3, 5]
-  input label : i64[3, 1]
-  y : f32[3, 1] = gather_elements(x, label) {axis = 1} as y
-  output y
-})"})
-    EXPECT_EQ(count(testing::run_pass(parse(text), "sum-picks"), "gather_elements"), 1) << text;
+  input label : i64[3, {1}]
+  p : f32[3, 5] = softmax(x) {{axis = {0}}} as p
+  y : f32[3, {1}] = gather_elements({2}, label) {{axis = 1}} as y
+  output y{3}
+}})",
+                       axis, picked, read, more);
+  };
+  for (const std::string& other :
+       {text(1, 1, "p", ", p"), text(1, 2, "p", ""), text(0, 1, "p", ""), text(1, 1, "x", "")})
+    EXPECT_EQ(count(testing::run_pass(parse(other), "sum-picks"), "gather_elements"), 1) << other;
+  EXPECT_EQ(count(testing::run_pass(parse(text(1, 1, "p", "")), "sum-picks"), "gather_elements"), 0);
 }
 
 // What a loss hands back to a row is nothing but at its label: its sum is that.

@@ -206,7 +206,7 @@ class ChainBuilder {
     for (const auto& [sum, tiling] : plan.tilings) {
       const ChainProblem whole(chain_.program, sum, target_);
       const Panels panels = place_b(whole.problem, tiling, task_, target_, out);
-      if (panels.copy) schedule_stage(out.schedule, chain_.program, *panels.copy, target_);
+      if (panels.copy) schedule_stage(out.schedule, chain_.program, {&*panels.copy}, target_);
     }
     const te::Program block = schedule::block_program(chain_, plan.extents);
     TilePlace place;

@@ -144,7 +144,7 @@ Result<Candidates> candidates_of(const GroupTask& task, const TargetInfo& target
       Construction candidate = base;
       Panels panels = place_b(problem, tiling, task, target, candidate);
       panels.inside = panels.copy && packs_inside(problem, tiling, target);
-      if (panels.copy && !panels.inside) schedule_stage(candidate.schedule, program, *panels.copy, target);
+      if (panels.copy && !panels.inside) schedule_stage(candidate.schedule, program, {&*panels.copy}, target);
       const double packing = panels.copy ? packing_ns(panels, problem.reductions.size(), target) : 0;
       schedule_contraction({problem, tiling, *output, std::move(panels)}, candidate.schedule);
       if (!fits_stored(task, candidate)) continue;

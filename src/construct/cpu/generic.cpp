@@ -6,8 +6,7 @@ namespace tw::construct {
 Result<Candidates> construct_generic(const GroupTask& task, const TargetInfo& target) {
   Construction out;
   const te::Program program = schedule::inline_stages(out.schedule, task.program);
-  for (const auto& [root, held] : held_stages(program))
-    schedule_stage(out.schedule, program, *program.find_compute(root), target, held);
+  for (const Stages& stages : root_stages(program)) schedule_stage(out.schedule, program, stages, target);
   return Candidates{std::move(out)};
 }
 

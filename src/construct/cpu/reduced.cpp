@@ -116,7 +116,7 @@ class ReducedRows {
     tiling.row_tiles = ceil_div(part.rows, tiling.tile.inner);
     Construction out = base_;
     const Panels panels = place_b(whole.problem(), tiling, task_, target_, out);
-    if (panels.copy) schedule_stage(out.schedule, whole.program, *panels.copy, target_);
+    if (panels.copy) schedule_stage(out.schedule, whole.program, {&*panels.copy}, target_);
     const std::optional<std::string> root = split(parts, out.schedule);
     if (!root) return std::nullopt;
     schedule_tile(whole, tiling, part, *root, panels, out);

@@ -25,12 +25,10 @@ Result<Candidates> construct_total(const GroupTask& task, const TargetInfo& targ
   const te::Program all = schedule::rewritten(found->program, split);
   std::vector<te::Program> rows;  // of each sum
   for (const std::string& sum : found->sums) {
-    rows.push_back(all);
-    for (const te::Compute& c : all.computes) {  // what other sums leave comes from outside
-      if (c.name() != sum + ".rf") rows.back().inputs.push_back(c.outputs[0]);
-    }
-    std::erase_if(rows.back().computes, [&](const te::Compute& c) { return c.name() != sum + ".rf"; });
-    rows.back().outputs = {sum + ".rf"};
+    te::Program& part = rows.emplace_back(all);
+    part.computes.clear(), part.outputs = {sum + ".rf"};
+    for (const te::Compute& c : all.computes)  // what other sums leave comes from outside
+      c.name() == sum + ".rf" ? part.computes.push_back(c) : part.inputs.push_back(c.outputs[0]);
   }
   const size_t axes = rows[0].computes[0].axes.size();
   Candidates candidates;

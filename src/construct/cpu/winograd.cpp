@@ -25,7 +25,7 @@ std::string pack(const te::Program& program, const std::string& tensor, const st
                  const Layout& layout, const TargetInfo& target, schedule::Schedule& s) {
   const te::Compute copy = packed_copy(program.tensor(tensor), s.next_cache(tensor), layout);
   s.cache_read(tensor, readers).layout(copy.name(), layout);
-  schedule_stage(s, program, copy, target);
+  schedule_stage(s, program, {&copy}, target);
   return copy.name();
 }
 

@@ -250,7 +250,7 @@ class WinogradScheduler {
       return found;
     }();
     if (channel_dim(pad) + 1 != static_cast<int>(reads.front()->args.size()))
-      return schedule_stage(s_, plan_.program, pad, target_);
+      return schedule_stage(s_, plan_.program, {&pad}, target_);
     s_.compute_at(pad.name(), plan_.stages.rows, logical_channel_axis() + ".0", loop::Scope::kRegister);
     for (size_t d = 0; d + 1 < pad.axes.size(); ++d) s_.unroll(pad.name(), pad.axes[d].name);
     s_.vectorize(pad.name(), pad.axes.back().name);

@@ -13,7 +13,6 @@
 #include "expr/affine.h"
 #include "expr/analyzer.h"
 #include "schedule/match/stages.h"
-#include "support/join.h"
 #include "te/reads.h"
 
 namespace tw::construct {
@@ -66,8 +65,7 @@ int64_t access_lanes(const Stages& stages, const TargetInfo& target) {
   for (const te::Tensor& t : stages.back()->outputs) bytes = std::max<int64_t>(bytes, t.type.bytes());
   for (const te::Compute* c : stages) {
     te::visit_reads(*c, [&](const Expr& read) {
-      const bool is_held = std::ranges::any_of(stages, [&](const auto* s) { return s->name() == read->name; });
-      if (!is_held) bytes = std::max<int64_t>(bytes, read.type().bytes());
+      if (!holds(stages, read->name)) bytes = std::max<int64_t>(bytes, read.type().bytes());
     });
   }
   return target.vector_bytes / bytes;
@@ -140,26 +138,26 @@ Result<Candidates> construct_point(const GroupTask& task, const TargetInfo& targ
   Construction out;
   const te::Program program = schedule::inline_stages(out.schedule, task.program);
   const Readers readers = readers_of(program);
-  const std::map<std::string, std::string> ends = schedule::point_ends(program);
+  const std::vector<Stages> roots = root_stages(program);
   std::map<std::string, std::vector<std::string>> attached;  // reductions, by the root whose points read them
   std::set<std::string> inside;                              // all of those
   for (const te::Compute& c : program.computes) {
     if (!c.is_reduction() || program.is_output(c.name()) || c.axes.empty()) continue;
     const te::Compute* reader = point_reader(readers, c.name());
     if (reader == nullptr) continue;
-    attached[value_or(ends, reader->name(), reader->name())].push_back(c.name());
+    const auto is_there = [&](const Stages& stages) { return holds(stages, reader->name()); };
+    attached[std::ranges::find_if(roots, is_there)->back()->name()].push_back(c.name());
     inside.insert(c.name());
   }
-  for (const auto& [root, held] : held_stages(program)) {
-    const te::Compute& c = *program.find_compute(root);
-    if (inside.contains(root) || c.axes.empty()) continue;
-    Stages stages = mapped(held, [&](const std::string& name) { return program.find_compute(name); });
-    stages.push_back(&c);
-    const std::vector<std::string>& producers = attached[root];
+  for (const Stages& stages : roots) {
+    const te::Compute& c = *stages.back();
+    if (inside.contains(c.name()) || c.axes.empty()) continue;
+    const std::vector<std::string>& producers = attached[c.name()];
     const ThreadWork work = producers.empty() ? work_of(stages, target) : ThreadWork();
     const std::string loop = schedule_points(out.schedule, c, work, target);
-    hold(out.schedule, stages, work.vectors > 1 ? loop.substr(0, loop.rfind('.')) + ".1" : loop, work.lanes);
-    for (const std::string& reduction : producers) out.schedule.compute_at(reduction, root, loop, loop::Scope::kStack);
+    hold(out.schedule, stages, loop_of_turns(loop, work.vectors), work.lanes);
+    for (const std::string& reduction : producers)
+      out.schedule.compute_at(reduction, c.name(), loop, loop::Scope::kStack);
   }
   Candidates candidates{std::move(out)};
   const std::optional<Gather> gather =

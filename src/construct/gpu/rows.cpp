@@ -76,24 +76,23 @@ Result<Candidates> construct_gpu_rows(const GroupTask& task, const TargetInfo& t
   const Result<schedule::RowProgram> found =
       schedule::row_program(out.schedule, te::apply_layouts(task.program, out.constant_layouts));
   if (!found.ok()) return Reason{found.reason()};
-  // As they are and, where what is kept of a row is in a tile's memory, with that computed where it is read: the only
-  // way where there is no room for it, and the first where inputs would be read again for it.
+  // As they are and, where a tile's memory keeps what is made of a row, with that computed where it is read: first
+  // where inputs would be read again for it.
   schedule::RowProgram rows = *found;
   Candidates candidates;
   bool reads_again = false;
-  for (bool is_last = false; !is_last;) {
+  for (;;) {
     Construction candidate = out;
     BlockRows block(rows, target, candidate);
     const std::string reason = block.why_declined();
-    const bool fits = reason.empty();
-    if (!fits && reason != BlockRows::kTooLong && candidates.empty()) return declined("{}", reason);
+    if (!reason.empty() && reason != BlockRows::kTooLong) return declined("{}", reason);
     const std::set<std::string> unkept = block.keepers();
-    if (fits) {
+    if (reason.empty()) {
       block.schedule_tiles();
-      reads_again = reads_again || (candidates.empty() && block.reads_again());
       candidates.push_back(std::move(candidate));
+      if (unkept.empty() || block.is_in_registers()) break;
     }
-    is_last = fits ? unkept.empty() || block.is_in_registers() : reason != BlockRows::kTooLong;
+    reads_again = block.reads_again();
     for (const te::Compute& c : rows.program.computes) {
       if (unkept.contains(c.name())) out.schedule.inline_stage(c.name());
     }

@@ -19,8 +19,8 @@ constexpr int64_t kThreads[] = {256, 128};         // elements of a line at a ti
 constexpr int64_t kTogether = 8;                   // indices that are read at a time
 constexpr int64_t kResident[] = {1, 2, 4, 8, 16};  // blocks on a unit, whose sums share its memory
 constexpr int64_t kReservedShared = 4096;
-constexpr double kIndexIssues = 8, kIndexCycles = 24;  // instructions of a warp for an index, and how long they take
-constexpr double kSchedulers = 4;                      // warps of which a unit issues at a time
+// Instructions of a warp for an index on one of the four schedulers of a unit, and how long they take.
+constexpr double kIndexIssues = 2, kIndexCycles = 24;
 
 struct Block {
   int64_t lines = 1, threads = 1;
@@ -31,7 +31,7 @@ double cycles_of(int64_t blocks, const Block& block, int64_t resident, int64_t i
   const double warps = static_cast<double>(block.threads * resident) / kWarpThreads;
   const double rounds =
       std::max(1.0, static_cast<double>(blocks) / static_cast<double>(std::max(1, target.compute_units) * resident));
-  return rounds * static_cast<double>(indices) * std::max(kIndexCycles, kIndexIssues * warps / kSchedulers);
+  return rounds * static_cast<double>(indices) * std::max(kIndexCycles, kIndexIssues * warps);
 }
 
 // What stands before the sum is computed once, by a kernel before: each block would do it again for every index.

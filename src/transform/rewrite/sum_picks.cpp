@@ -1,8 +1,6 @@
-// One element of each row of a softmax: what a loss takes of its logarithms. A read at a computed place wants the whole
-// row in memory; the sum of the row where the place is that one, and of zeros elsewhere, is one more number that the
-// row's own kernel adds up, and the row itself is stored for nobody.
-#include <algorithm>
-#include <array>
+// One element of each row of a softmax, as a loss takes: a read at a computed place wants whole rows in memory. The sum
+// of the row there and of zeros elsewhere is one more number of the row's own kernel.
+#include <optional>
 
 #include "transform/editor.h"
 #include "transform/passes.h"
@@ -10,18 +8,18 @@
 namespace tw::transform {
 namespace {
 
-constexpr std::array<std::string_view, 2> kRows = {"softmax", "log_softmax"};
-
-bool is_pick(const Editor& editor, const Node& node) {
-  if (node.op != "gather_elements" || editor.value(node.inputs[1]).is_constant()) return false;
+// The axis along which the node reads an element of each row of a softmax; nothing where it does something else.
+std::optional<int64_t> axis_picked(const Editor& editor, const Node& node) {
+  if (node.op != "gather_elements" || editor.value(node.inputs[1]).is_constant()) return std::nullopt;
   const Node* rows = editor.producer(node.inputs[0]);
-  if (rows == nullptr || std::ranges::find(kRows, rows->op) == kRows.end()) return false;
+  if (rows == nullptr || (rows->op != "softmax" && rows->op != "log_softmax")) return std::nullopt;
   Shape one = editor.shape(node.inputs[0]);
   const auto rank = static_cast<int64_t>(one.size());
-  const auto axis_of = [&](const Node& n) { return (n.int_attr_or("axis", n.op == node.op ? 0 : -1) + rank) % rank; };
-  one[axis_of(node)] = 1;
-  const bool is_kept = editor.graph().is_output(node.inputs[0]) || rows->outputs.size() > 1;
-  return axis_of(node) == axis_of(*rows) && editor.shape(node.inputs[1]) == one && !is_kept;
+  const auto axis_of = [&](const Node& n, int64_t usual) { return (n.int_attr_or("axis", usual) + rank) % rank; };
+  const int64_t axis = axis_of(node, 0);
+  one[axis] = 1;
+  if (editor.graph().is_output(node.inputs[0]) || rows->outputs.size() > 1) return std::nullopt;
+  return axis == axis_of(*rows, -1) && editor.shape(node.inputs[1]) == one ? std::optional(axis) : std::nullopt;
 }
 
 ValueId number(Editor& editor, const Node& like, DataType type, int64_t value) {
@@ -38,12 +36,10 @@ ValueId from_first(Editor& editor, const Node& node, int64_t extent) {
   return editor.emit(node, "where", {below, from_last, node.inputs[1]});
 }
 
-void sum_instead(Editor& editor, const Node& node) {
-  const Shape rows = editor.shape(node.inputs[0]);
-  const auto rank = static_cast<int64_t>(rows.size());
-  const int64_t axis = (node.int_attr_or("axis", 0) + rank) % rank;
-  const ValueId picked = editor.emit(node, "pick", {from_first(editor, node, rows[axis]), node.inputs[0]},
-                                     {{"axis", axis}, {"extent", rows[axis]}});
+void sum_instead(Editor& editor, const Node& node, int64_t axis) {
+  const int64_t extent = editor.shape(node.inputs[0])[axis];
+  const ValueId picked = editor.emit(node, "pick", {from_first(editor, node, extent), node.inputs[0]},
+                                     {{"axis", axis}, {"extent", extent}});
   editor.replace(node.outputs[0],
                  editor.emit(node, "reduce_sum", {picked}, {{"axes", Ints{axis}}, {"keepdims", int64_t{1}}}));
 }
@@ -73,7 +69,7 @@ void take_instead(Editor& editor, const Node& sum) {
 graph::Graph sum_picks(const graph::Graph& graph, const TransformContext& context) {
   Editor editor(graph, context.ops);
   editor.for_each_old([&](const Node& node) {
-    if (is_pick(editor, node)) sum_instead(editor, node);
+    if (const std::optional<int64_t> axis = axis_picked(editor, node)) sum_instead(editor, node, *axis);
     if (node.op == "reduce_sum") take_instead(editor, node);
   });
   return editor.finish();

@@ -14,7 +14,6 @@
 namespace tw::measure {
 namespace {
 
-constexpr uint64_t kLargestInteger = 100;
 constexpr int64_t kElementCost = 16;  // of making or comparing one, in multiply-adds
 constexpr double kSmallest = 0.0625;  // magnitude: far from zero, so that quotients stay tame
 
@@ -33,7 +32,7 @@ std::vector<std::byte> random_elements(const BufferSpec& spec) {
   const DataType type = spec.type.type;
   const auto value = [&](uint64_t word) -> double {
     if (type.is_bool()) return static_cast<double>((word >> 8) & 1);
-    if (type.is_int()) return static_cast<double>(1 + (word >> 8) % kLargestInteger);
+    if (type.is_int()) return static_cast<double>(1 + (word >> 8) % static_cast<uint64_t>(spec.most));
     const double number = random_float(spec.fill, word);
     return type == DataType::f16() ? f16_bits(number) : type == DataType::bf16() ? bf16_bits(number) : number;
   };
@@ -84,8 +83,8 @@ int64_t storage_size(const BufferSpec& spec) {
 }
 
 std::string describe(const BufferSpec& spec) {
-  return fmt::format("{} | {} | {} {} {}", to_string(spec.type), to_string(spec.layout), static_cast<int>(spec.fill),
-                     spec.seed, content_hash(std::span(spec.bytes)));
+  return fmt::format("{} | {} | {} {} {} {}", to_string(spec.type), to_string(spec.layout), static_cast<int>(spec.fill),
+                     spec.seed, spec.most, content_hash(std::span(spec.bytes)));
 }
 
 std::vector<std::byte> storage_bytes(const BufferSpec& spec) {

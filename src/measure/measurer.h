@@ -40,6 +40,7 @@ struct BufferSpec {
   CacheState cache_state = CacheState::kHot;
   uint64_t seed = 0;
   std::vector<std::byte> bytes = {};  // kBytes: elements in row-major order of the logical shape
+  int64_t most = 100;                 // integers are 1 and up to this
 };
 
 /// One kernel over tiles [0, tiles) as the runtime runs it (runtime/device/cpu/kernel.h, runtime/format/cuda_step.h);

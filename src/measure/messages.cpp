@@ -50,7 +50,7 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(TensorType, type, shape)
 
 namespace tw::measure {
 
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(BufferSpec, type, layout, fill, cache_state, seed, bytes)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(BufferSpec, type, layout, fill, cache_state, seed, bytes, most)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(WorkStep, offset, scratch_bytes, tiles, args, kernel, cuda)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Wanted, buffer, elements)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Workload, code, buffers, steps, wanted)  // the asker alone needs what it expects

@@ -246,10 +246,12 @@ class Emitter {
     return out;
   }
 
-  // Whether a turn of loop `depth` has points that the reduction needs; null where all turns do, or leave something
-  // else, too. It holds in more turns than have: what the loops inside decide is taken for the best.
+  // Whether a turn of loop `depth`, the outermost of the reduction, has points that the reduction needs; null where all
+  // turns do, or leave something else, too. It holds in more turns than have: what the loops inside decide is taken for
+  // the best.
   Expr needed_turns(const Stage& stage, size_t depth) const {
-    if (!stage.compute.needed || !stage.loops[depth].reduction || depth + 1 != members_depth(stage)) return {};
+    const auto outermost = std::ranges::find_if(stage.loops, &Loop::reduction) - stage.loops.begin();
+    if (!stage.compute.needed || std::cmp_not_equal(depth, outermost)) return {};
     const auto leaves = [&](const Stage& s) { return s.consumer == stage.name() && !s.is_local(); };
     if (std::ranges::any_of(state_.stages, leaves)) return {};
     std::set<std::string> inner;

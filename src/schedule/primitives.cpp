@@ -343,6 +343,7 @@ constexpr Row kRows[] = {
     {{0, 0}, {3, 3}, false, apply_online},
     {{0, 0}, {0, 0}, false, apply_carry},
     {{0, 0}, {0, 0}, false, apply_whole},
+    {{0, 0}, {0, 0}, false, apply_skip_zeros},
 };
 
 const Row& row_of(const Primitive& p) { return kRows[static_cast<size_t>(p.kind)]; }

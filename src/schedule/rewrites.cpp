@@ -12,6 +12,7 @@
 #include "te/online.h"
 #include "te/reads.h"
 #include "te/rewrite.h"
+#include "te/row_mask.h"
 #include "te/whole_elements.h"
 
 namespace tw::schedule {
@@ -262,6 +263,13 @@ void apply_whole(State& state, const Primitive& p) {
   te::Compute& c = state.stage(p.stage).compute;
   if (c.is_reduction()) throw UserError(fmt::format("whole: stage {} combines elements", p.stage));
   for (Expr& body : c.body) body = te::unrounded(body);
+}
+
+void apply_skip_zeros(State& state, const Primitive& p) {
+  te::Compute& c = state.stage(p.stage).compute;
+  const bool sums = c.is_reduction() && c.combiner.kind == te::CombinerKind::kSum && c.outputs.size() == 1;
+  c.needed = sums ? te::nonzero_where(current_program(state), c.body[0]) : Expr();
+  if (!c.needed) throw UserError(fmt::format("skip_zeros: nothing says where terms of stage {} are 0", p.stage));
 }
 
 }  // namespace tw::schedule

@@ -14,10 +14,10 @@
 namespace tw::schedule {
 namespace {
 
-constexpr std::array<std::string_view, 23> kNames = {
+constexpr std::array<std::string_view, 24> kNames = {
     "split",      "reorder",    "fuse",        "vectorize", "unroll",   "threads",   "parallel", "inline",
     "compute_at", "cache_read", "cache_write", "rfactor",   "pipeline", "tensorize", "prefetch", "layout",
-    "matrices",   "write_at",   "implement",   "branch",    "online",   "carry",     "whole"};
+    "matrices",   "write_at",   "implement",   "branch",    "online",   "carry",     "whole",    "skip_zeros"};
 
 std::string to_string(const Primitive& p) {
   std::string text = fmt::format("{} {}", kNames[static_cast<size_t>(p.kind)], p.stage);

@@ -68,6 +68,8 @@ enum class PrimitiveKind : uint8_t {
             // maximum of a part is relative to that of all so far, and sums begin with what they are added to
             // (carry.cpp)
   kWhole,   // the stage, which combines nothing, rounds nothing to 16 bits on the way to its elements
+  kSkipZeros,  // the stage, a sum of products: turns of its outermost loop of steps are left out where all terms are 0,
+               // as conditions on indices say that lie in what it reads
 };
 
 inline constexpr const char* kLastFirst = "last first";
@@ -156,6 +158,7 @@ class Schedule {
   }
   Schedule& carry(const std::string& tuple) { return add({kCarry, tuple}); }
   Schedule& whole(const std::string& stage) { return add({kWhole, stage}); }
+  Schedule& skip_zeros(const std::string& stage) { return add({kSkipZeros, stage}); }
 
   friend bool operator==(const Schedule&, const Schedule&) = default;
 

@@ -115,6 +115,7 @@ void apply_layout(State& state, const Primitive& primitive);
 void apply_matrices(State& state, const Primitive& primitive);
 void apply_online(State& state, const Primitive& primitive);
 void apply_whole(State& state, const Primitive& primitive);
+void apply_skip_zeros(State& state, const Primitive& primitive);
 
 /// The maths of all stages as they are.
 te::Program current_program(const State& state);

@@ -90,6 +90,19 @@ const Axis* own_axis(const Compute& compute, const Expr& load, size_t d) {
   return axis == compute.axes.end() ? nullptr : &*axis;
 }
 
+std::optional<int64_t> largest_index(const Program& program, const std::string& tensor) {
+  int64_t largest = 0;
+  for (const Compute& c : program.computes) {
+    for (const Expr& body : c.body) {
+      visit(body, [&](const Expr& e) {
+        if (e.op() == Op::kMin && e.arg(1).op() == Op::kIntImm && reads(e.arg(0), tensor))
+          largest = std::max(largest, e.arg(1)->value);
+      });
+    }
+  }
+  return largest < 1 ? std::nullopt : std::optional(largest);
+}
+
 size_t own_axes(const Compute& compute, const Expr& load) {
   size_t own = 0;
   while (own < load->args.size() && own < compute.axes.size() && own_axis(compute, load, own) == &compute.axes[own])

@@ -2,6 +2,7 @@
 #pragma once
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -33,6 +34,10 @@ bool depends_on(const Program& program, const Compute& compute, const std::strin
 
 /// The number of the element that `load` reads, among those of a tensor of `shape` in row-major order.
 Expr element_number(const Expr& load, const Shape& shape);
+
+/// The largest number to which `program` limits what it reads of `tensor`, as an index of a gather is limited to its
+/// axis; nothing where it limits none, or to less than 1.
+std::optional<int64_t> largest_index(const Program& program, const std::string& tensor);
 
 /// Number of leading indices of `load` that are the leading axes of `compute`, unchanged.
 size_t own_axes(const Compute& compute, const Expr& load);

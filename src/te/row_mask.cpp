@@ -50,6 +50,30 @@ bool leaves_each_some(const RowMask& mask, const Axis& row, int64_t length) {
   return !mask.bounds.empty();
 }
 
+Expr nonzero_where(const Program& program, const Expr& e) {
+  const auto both = [](const Expr& a, const Expr& b) { return !a ? b : !b ? a : a && b; };
+  switch (e.op()) {
+    case Op::kSelect: {
+      bool reads = !is_zero(e.arg(2));
+      visit(e.arg(0), [&](const Expr& part) { reads = reads || part.op() == Op::kLoad; });
+      return reads ? Expr() : both(e.arg(0), nonzero_where(program, e.arg(1)));
+    }
+    case Op::kMul:
+      return both(nonzero_where(program, e.arg(0)), nonzero_where(program, e.arg(1)));
+    case Op::kCast:
+      return nonzero_where(program, e.arg(0));
+    case Op::kLoad: {
+      const Compute* c = program.find_compute(e->name);
+      if (c == nullptr || c->is_reduction() || c->outputs.size() > 1) return {};
+      VarMap at;
+      for (size_t d = 0; d < c->axes.size(); ++d) at[c->axes[d].name] = e.arg(static_cast<int>(d));
+      return nonzero_where(program, substitute(c->body[0], at));
+    }
+    default:
+      return {};
+  }
+}
+
 Expr leaves_some(const RowMask& mask, const Expr& first, int64_t count) {
   Expr all;
   for (const RowMask::Bound& b : mask.bounds) {

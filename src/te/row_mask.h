@@ -25,6 +25,10 @@ RowMask mask_of(const Expr& element, const std::string& j);
 /// Whether there is a mask, and it leaves each row, of those that axis `row` counts, some of its `length` elements.
 bool leaves_each_some(const RowMask& mask, const Axis& row, int64_t length);
 
+/// The conditions on indices without which `e`, of `program`, is 0: a select leaves that, or a factor is. Null: none
+/// are known. What is infinite or no number counts as a number.
+Expr nonzero_where(const Program& program, const Expr& e);
+
 /// The condition under which it leaves some of the `count` elements from `first` on.
 Expr leaves_some(const RowMask& mask, const Expr& first, int64_t count);
 

@@ -70,6 +70,14 @@ output o
   return p;
 }
 
+// Weights that a mask leaves none of: the keys behind each query, of which `before` come before the first query.
+te::Program masked(const te::Program& whole, int64_t before) {
+  std::string text = te::to_string(whole);
+  const size_t at = text.find("p: f32"), body = text.find(" = ", at) + 3, end = text.find('\n', at);
+  const std::string kept = fmt::format("select((i2 <= (i1 + {})), {}, 0:f32)", before, text.substr(body, end - body));
+  return te::parse_program(text.replace(body, end - body, kept));
+}
+
 // A layer of more columns than a tile holds between two of few.
 te::Program hidden_layer(int64_t rows, int64_t width, int64_t hidden) {
   return te::parse_program(fmt::format(R"(te hidden_layer
@@ -113,6 +121,23 @@ TEST(BlockwiseChain, GradientsOfAttention) {
     check_blocks(of_queries(h), 3);
     check_blocks(of_keys(h), 3);
     check_blocks(of_values(h), 2);
+  }
+}
+
+// Blocks of which a mask leaves nothing are left out: the last ones of a query, the first ones of a key.
+TEST(BlockwiseChain, BlocksOfZerosAreLeftOut) {
+  for (const Heads& h : {Heads{2, 130, 130, 16, 16}, Heads{2, 70, 75, 24, 40}}) {
+    const int64_t before = h.keys - h.queries;
+    for (const auto& [whole, products] :
+         {std::pair(of_queries(h), 3), std::pair(of_keys(h), 3), std::pair(of_values(h), 2)}) {
+      const te::Program program = masked(whole, before);
+      check_blocks(program, static_cast<size_t>(products));
+      const targets::Target t = targets::find_target("cuda:sm_90a");
+      bool skips = false;
+      for (const Construction& c : construct(t.families, {merged(program), {}}, t.info, nullptr))
+        skips = skips || schedule::to_string(c.schedule).find("skip_zeros") != std::string::npos;
+      EXPECT_TRUE(skips) << whole.name;
+    }
   }
 }
 

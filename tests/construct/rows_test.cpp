@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "te/merge_axes.h"
+#include "te/parser.h"
 #include "te/rewrite.h"
 #include "tests/construct/construct_check.h"
 #include "tests/harness/te_programs.h"
@@ -93,6 +94,18 @@ TEST(Rows, OnlyOneRow) {
     check({merged, {}}, "cpu:x86-64-v4", "rows", 1e-5);
     check({merged, {}}, "cuda:sm_90a", "rows", 1e-5);
   }
+}
+
+// Registers hold a row in many short pieces where 8 bytes of something else are read beside it.
+TEST(Rows, HeldInManyPieces) {
+  const te::Program p = te::parse_program(R"(te pieces
+input x: f64[2, 32000]
+c: f32[2, 32000] (i0, i1) = cast<f32>(x[i0, i1])
+m: f32[2] = max(r0 in 32000) over (i0) of c[i0, r0]
+y: f32[2, 32000] (i0, i1) = (c[i0, i1] - m[i0])
+output y
+)");
+  check({p, {}}, "cuda:sm_90a", "rows", 1e-5);
 }
 
 // Windows over planes: the contiguous axis is read in steps of the stride; padding on all sides.

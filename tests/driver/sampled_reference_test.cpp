@@ -14,6 +14,7 @@
 #include "targets/registry.h"
 #include "te/join_outputs.h"
 #include "te/join_sums.h"
+#include "te/parser.h"
 #include "te/reads.h"
 #include "tests/harness/te_evaluate.h"
 #include "tests/harness/te_programs.h"
@@ -83,6 +84,18 @@ TEST(SampledReference, EqualsTheWholeProgramAtItsPoints) {
     SCOPED_TRACE(p.name);
     check(p.program);
   }
+}
+
+// What is computed for all points has fewer places than they have: those that nobody reads are inside, too.
+TEST(SampledReference, PartsBesideEachOtherAreReadInside) {
+  check(te::parse_program(R"(te parts
+input w: f32[6, 8]
+input v: f32[6, 4]
+left: f32[6, 4] (i0, i1) = w[i0, (i1 + 4)]
+right: f32[6, 4] (i0, i1) = -(w[i0, i1])
+y: f32[6, 12] (i0, i1) = select((i1 < 4), left[i0, i1], select((i1 < 8), right[i0, (i1 - 4)], v[i0, (i1 - 8)]))
+output y
+)"));
 }
 
 TEST(SampledReference, RoundsOperandsToTf32) {

@@ -50,6 +50,16 @@ TEST(Reads, OfChainsThatForkAreFollowedOnce) {
   EXPECT_FALSE(depends_on(p, p.computes.back(), "z"));
 }
 
+TEST(Reads, OfIndicesAreLimited) {
+  Builder builder;
+  const Tensor at = builder.placeholder("at", DataType::i64(), {3}), x = builder.placeholder("x", DataType::f32(), {9});
+  const Tensor y = builder.compute(
+      "y", {3}, [&](const Indices& i) { return x({min(max(at(i), int_imm(0)), int_imm(8))}) + cast(x.type, at(i)); });
+  const Program p = builder.finish("gather", {y});
+  EXPECT_EQ(largest_index(p, "at"), 8);
+  EXPECT_EQ(largest_index(p, "x"), std::nullopt);
+}
+
 TEST(Reads, AtTheirOwnPoint) {
   const Program p = chain();
   EXPECT_TRUE(reads_own_point(*p.find_compute("b"), "a"));

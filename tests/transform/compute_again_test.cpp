@@ -3,7 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <limits>
 
+#include "graph/ref_tensor.h"
 #include "tests/transform/graph_tools.h"
 #include "transform/passes.h"
 
@@ -128,6 +130,48 @@ TEST(ComputeAgain, WeightsOfAnAttentionComeFromTheirRowsStatistics) {
     EXPECT_EQ(node.outputs.size(), node.op == "softmax" ? 3U : 1U) << node.name;
   }
   EXPECT_EQ(testing::count_nodes(after, "softmax"), 1);
+}
+
+// What a mask hides has no weight, and says so: `add` of a matrix of zeros and `low`, or a select.
+TEST(ComputeAgain, WeightsBehindAMaskAreZeros) {
+  const TransformContext context = of_gpu();
+  const auto of_mask = [&](double low, int64_t first, bool adds) {
+    std::string text = kAttention;
+    const std::string scores = "s : f16[2, 96, 80] = matmul(q, kt)";
+    text.replace(text.find(scores), scores.size(),
+                 adds ? "s0 : f16[2, 96, 80] = matmul(q, kt)\n  s : f16[2, 96, 80] = add(s0, m)"
+                      : "s0 : f16[2, 96, 80] = matmul(q, kt)\n  s : f16[2, 96, 80] = where(m, s0, low)");
+    graph::RefTensor mask = graph::RefTensor::zeros({adds ? DataType::f16() : DataType::boolean(), {96, 80}});
+    for (int64_t e = 0; e < 96 * 80; ++e) {
+      const bool kept = e % 80 <= e / 80 + first;
+      if (adds) mask.floats[static_cast<size_t>(e)] = kept ? 0 : low;
+      if (!adds) mask.ints[static_cast<size_t>(e)] = kept ? 1 : 0;
+    }
+    text.replace(text.find("  input sums"), 0,
+                 adds ? "  input m : f16[96, 80]\n" : "  input m : bool[96, 80]\n  input low : f16[]\n");
+    graph::Graph before = testing::parse(text);
+    graph::RefTensor fill = graph::RefTensor::zeros({DataType::f16(), {}});
+    fill.floats[0] = low;
+    std::erase_if(before.inputs, [&](graph::ValueId id) {
+      graph::Value& value = before.values[static_cast<size_t>(id)];
+      if (value.name != "m" && value.name != "low") return false;
+      value.constant = share((value.name == "m" ? mask : fill).to_bytes());
+      return true;
+    });
+    graph::Graph after = compute_again(before, context);
+    testing::expect_same_function(before, after, 2e-2);
+    after = compute_masks(sink_transposes(after, context), context);
+    int zeros = 0;
+    for (const graph::Node& node : after.nodes)
+      zeros += node.op == "band" && node.float_attr_or("fill", 1) == 0 ? 1 : 0;
+    testing::expect_same_function(before, after, 2e-2);
+    return zeros;
+  };
+  const double nothing = -std::numeric_limits<double>::infinity();
+  EXPECT_EQ(of_mask(nothing, 0, true), 3);
+  EXPECT_EQ(of_mask(nothing, 0, false), 3);
+  EXPECT_EQ(of_mask(-1000, 0, true), 0) << "not far below what scores may be";
+  EXPECT_EQ(of_mask(nothing, -1, false), 0) << "rows without any key keep what is in its place";
 }
 
 // With dropout behind the softmax, as differentiate leaves it; the words that it compares with are the same for copies.

@@ -183,7 +183,7 @@ bool KernelEmitter::fits_narrow() const {
 
 void KernelEmitter::statements(const std::vector<Stmt>& stmts, Then then) {
   for (size_t i = 0; i < stmts.size(); ++i) {
-    if (store_together(std::span(stmts).subspan(i)))
+    if (store_together(std::span(stmts).subspan(i)) || share_together(std::span(stmts).subspan(i)))
       i += kSharers - 1;
     else
       statement(stmts[i], i + 1 == stmts.size() ? then : Then::kMore);
@@ -196,6 +196,7 @@ void KernelEmitter::statement(const Stmt& s, Then then) {
     case StmtKind::kFor:
       if (s->for_kind == loop::ForKind::kMatrix) return matrix(s);
       if (s->for_kind == loop::ForKind::kPipelined) return pipelined(s, then);
+      if (is_searched_by_warps(s)) return search(s);
       if (!loop::is_thread_loop(s)) return serial(s);
       return role_ == WarpRole::kConsumer ? threads(s, then) : void();
     case StmtKind::kLet:
@@ -224,7 +225,65 @@ void KernelEmitter::serial(const Stmt& s) {
          });
 }
 
+// As single_turns (lower/) leaves loops of sums at computed indices: let v be what a turn reads; if v is one's own, ..
+bool KernelEmitter::is_searched_by_warps(const Stmt& s) const {
+  if (group_ == nullptr || lanes_differ_ || group_->threads % kWarpThreads != 0 || s->extent < 2 * kWarpThreads)
+    return false;
+  if (s->for_kind != loop::ForKind::kSerial || s->body.size() != 1 || s->body[0]->kind != StmtKind::kLet) return false;
+  const Stmt& let = s->body[0];
+  if (let->value.type() != DataType::i64() || let->body.size() != 1) return false;
+  const Stmt& branch = let->body[0];
+  if (branch->kind != StmtKind::kIf || !branch->otherwise.empty()) return false;
+  bool same = true, reads = false;  // all lanes find the same, which is in memory
+  const auto look = [&](const Expr& whole) {
+    visit(whole, [&](const Expr& e) {
+      reads = reads || e.op() == Op::kLoad;
+      same = same && (e.op() != Op::kLoad || is_read_only(e->name)) && !e.type().is_vector();
+      if (!e.is_var() || e->name == s->var || e->name == let->var) return;
+      const bool is_loop = std::ranges::any_of(group_->loops, [&](const Stmt& l) { return l->var == e->name; });
+      same = same && !is_loop && !names_.data.contains(e->name);
+    });
+  };
+  for (const Expr& e : {let->value, branch->predicate}) {
+    look(e);
+    look(substitute(e, lets_));
+  }
+  return same && reads;
+}
+
+void KernelEmitter::search(const Stmt& s) {
+  const Stmt &let = s->body[0], &branch = let->body[0];
+  const std::string type = names_.narrow ? "int" : "long long", first = fresh(), own = fresh(), hit = fresh(),
+                    turn = fresh();
+  const std::set<std::string> performed = names_.performed;
+  names_.ranges.bind(s->var, 0, s->extent);
+  nested(fmt::format("for ({0} {1} = 0; {1} < {2}; {1} += {3}) ", type, first, s->extent, kWarpThreads), [&] {
+    line("const {} {} = {} + threadIdx.x % {};", type, own, first, kWarpThreads);
+    line("bool {} = false;", hit);
+    names_.variables[s->var] = own;
+    nested(fmt::format("if ({} < {}) ", own, s->extent), [&] {
+      define(let);
+      line("{} = {};", hit, cuda_expr(branch->predicate, names_));
+    });
+    names_.performed = performed;
+    nested(fmt::format("for (unsigned h = __ballot_sync(~0u, {}); h != 0; h &= h - 1) ", hit), [&] {
+      line("const {} {} = {} + __ffs(h) - 1;", type, turn, first);
+      names_.variables[s->var] = turn;
+      define(let);
+      statements(branch->body, Then::kMore);
+    });
+    names_.performed = performed;
+  });
+}
+
 void KernelEmitter::let(const Stmt& s, Then then) {
+  const std::set<std::string> performed = names_.performed;
+  define(s);
+  statements(s->body, then);
+  names_.performed = performed;
+}
+
+void KernelEmitter::define(const Stmt& s) {
   const std::string name = fresh();
   prepare(s->value);
   const bool index = is_index(s->value, names_) && !s->value.type().is_vector();
@@ -240,10 +299,7 @@ void KernelEmitter::let(const Stmt& s, Then then) {
   names_.evaluated.clear();
   names_.variables[s->var] = name;
   if (s->value.type().element() == DataType::i64() && !index) names_.data.insert(s->var);
-  const std::set<std::string> performed = names_.performed;
   add_performed(s->value, names_);
-  statements(s->body, then);
-  names_.performed = performed;
 }
 
 void KernelEmitter::bind_range(const Stmt& s) {

@@ -77,6 +77,10 @@ class KernelEmitter {
   void statements(const std::vector<Stmt>& stmts, Then then);
   void statement(const Stmt& s, Then then);
   void serial(const Stmt& s);
+  // A loop whose turns do something where they find a number in memory that is theirs, and few do: the lanes of a warp
+  // look at one turn each, and those that find theirs follow, in order, by all.
+  bool is_searched_by_warps(const Stmt& s) const;
+  void search(const Stmt& s);
 
   // ---- What the threads of a block do together (kernel_threads.cpp).
   void threads(const Stmt& s, Then then);
@@ -173,6 +177,7 @@ class KernelEmitter {
 
   // ---- What one thread does (kernel_memory.cpp; lets and branches: kernel_emitter.cpp).
   void let(const Stmt& s, Then then);
+  void define(const Stmt& s);  // the variable of a let
   void bind_range(const Stmt& s);
   void lanes(int count, const std::string& statement);
   void store(const Stmt& s);
@@ -195,6 +200,8 @@ class KernelEmitter {
   // store halves of sectors, four times as often.
   bool store_together(std::span<const Stmt> stmts);
   bool are_stored_together(std::span<const Stmt> stmts) const;
+  // Four of several outputs each, whose values have names first: the values of all, then output by output.
+  bool share_together(std::span<const Stmt> stmts);
   // Evaluates before the statement what one lane's text cannot: whole vectors in memory, reductions over lanes; and
   // what would be written many times.
   // Operands that a select may not touch are left to it.

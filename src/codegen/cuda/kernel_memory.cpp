@@ -9,6 +9,7 @@
 #include "expr/scalar.h"
 #include "support/error.h"
 #include "support/math.h"
+#include "te/reads.h"
 
 namespace tw::codegen {
 namespace {
@@ -197,6 +198,40 @@ bool KernelEmitter::store_together(std::span<const Stmt> stmts) {
     line("*(tw_vec<unsigned, 4>*)(&{} + 6 * {}) = tw_exchange({});", cuda_element(stmts[0]->buffer, first, names_),
          names_.variables.at(group_->loops.back()->var), fmt::join(pairs, ", "));
   });
+  return true;
+}
+
+bool KernelEmitter::share_together(std::span<const Stmt> stmts) {
+  if (stmts.size() < kSharers || stmts[0]->kind != StmtKind::kLet) return false;
+  std::vector<Stmt> lets;
+  std::vector<std::vector<Stmt>> stores;  // of each output
+  for (size_t i = 0; i < kSharers; ++i) {
+    VarMap own;  // names of these values: others have the same
+    std::vector<Stmt> body = {stmts[i]};
+    while (body.size() == 1 && body[0]->kind == StmtKind::kLet) {
+      const Expr value = substitute(body[0]->value, own),
+                 name = var(fmt::format("{}.{}", body[0]->var, i), value.type());
+      lets.push_back(loop::make_let(name->name, value, {}));
+      own[body[0]->var] = name;
+      body = std::vector<Stmt>(body[0]->body);
+    }
+    stores.resize(std::max(stores.size(), body.size()));
+    for (size_t k = 0; k < body.size(); ++k) {
+      if (body[k]->kind != StmtKind::kStore || body[k]->predicate) return false;
+      stores[k].push_back(loop::make_store(body[k]->buffer, body[k]->indices, substitute(body[k]->value, own)));
+    }
+  }
+  const auto is_whole = [&](const std::vector<Stmt>& of) {
+    const auto reads = [&](const Stmt& let) { return te::reads(let->value, of[0]->buffer); };
+    return of.size() == kSharers && are_stored_together(of) && std::ranges::none_of(lets, reads);
+  };
+  if (!std::ranges::all_of(stores, is_whole)) return false;
+  const std::set<std::string> performed = names_.performed;
+  nested("", [&] {
+    for (const Stmt& let : lets) define(let);
+    for (const std::vector<Stmt>& output : stores) store_together(output);
+  });
+  names_.performed = performed;
   return true;
 }
 

@@ -14,8 +14,10 @@
 #include "construct/gpu/warp_rows.h"
 #include "core/model_units.h"
 #include "core/target_features.h"
+#include "expr/analyzer.h"
 #include "support/math.h"
 #include "te/axes.h"
+#include "te/row_mask.h"
 
 namespace tw::construct {
 namespace {
@@ -57,6 +59,8 @@ class BlockwiseChain {
     for (size_t i = 0; i < links_.size(); ++i)
       before.push_back(std::make_unique<ProductLoops>(links_[i]->program, links_[i]->product, tiles_[i], target_, s));
     last.make_matrices();
+    const Expr needed = te::nonzero_where(chain_.program, chain_.program.find_compute(chain_.last)->body[0]);
+    if (needed) s.skip_zeros(last.sums());
     for (size_t i = before.size(); i-- > 0;) before[i]->make_matrices();
     for (const schedule::ChainSegment& segment : chain_.segments) inline_all(segment, s);
     s.whole(last.operand(Side::kLeft));
@@ -67,7 +71,8 @@ class BlockwiseChain {
     lay_out(last, Side::kRight);
     s.layout(last.operand(Side::kLeft), middle_layout());
     const std::vector<std::string> tiles = last.tile_output();
-    s.parallel(last_.product.output, {tiles.begin(), tiles.end() - 1});
+    s.parallel(last_.product.output, {tiles.begin(), tiles.end() - 1}, {},
+               sees_more(needed) ? schedule::kLastFirst : "");
     const std::string steps = last.attach_sums(last_.product.output, tiles.back());
     attach_middle(s, last, steps);
     bool tma = by_groups() && last.may_fetch_blocks(Side::kRight, last_.k);
@@ -100,6 +105,19 @@ class BlockwiseChain {
   // Of a thread: what it has of the result, and of one block the sums of all products and the operand made of them.
   int64_t registers() const {
     return schedule::blockwise_registers(shape_.rows, shape_.block, std::ssize(links_), last_.n);
+  }
+
+  // Whether the last rows have steps that the first ones lack: these tiles take longer, and begin first.
+  bool sees_more(const Expr& needed) const {
+    if (!needed) return false;
+    const auto at_step = [&](bool first_row) {
+      VarMap at;
+      const te::Compute& c = *chain_.program.find_compute(chain_.last);
+      for (const size_t d : last_.product.rows) at[c.axes[d].name] = int_imm(first_row ? 0 : c.axes[d].extent - 1);
+      for (const te::Axis& axis : last_.product.steps) at[axis.name] = int_imm(first_row ? axis.extent - 1 : 0);
+      return Analyzer().simplify(substitute(needed, at));
+    };
+    return at_step(false).is_int(1) && at_step(true).is_int(0);
   }
 
   ThreadBlockTile rows_by(int64_t columns) const {

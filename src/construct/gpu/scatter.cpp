@@ -16,22 +16,26 @@ namespace tw::construct {
 namespace {
 
 constexpr int64_t kThreads[] = {256, 128};         // elements of a line at a time
-constexpr int64_t kTogether = 8;                   // indices that are read at a time
+constexpr int64_t kTogether[] = {1, 8};            // indices that a thread reads at a time
 constexpr int64_t kResident[] = {1, 2, 4, 8, 16};  // blocks on a unit, whose sums share its memory
 constexpr int64_t kReservedShared = 4096;
 // Instructions of a warp for an index on one of the four schedulers of a unit, and how long they take.
 constexpr double kIndexIssues = 2, kIndexCycles = 24;
+constexpr double kHitCycles = 700;  // until a term is there, where it is asked for when its index was found
 
 struct Block {
   int64_t lines = 1, threads = 1;
+  int64_t together = 1;  // 1: each lane of a warp looks at another index (codegen/cuda, search)
 };
 
-// Each warp of each block looks at all indices.
-double cycles_of(int64_t blocks, const Block& block, int64_t resident, int64_t indices, const TargetInfo& target) {
+// Each warp of each block looks at all indices, of which `hits` are its own.
+double cycles_of(int64_t blocks, const Block& block, int64_t resident, int64_t indices, double hits,
+                 const TargetInfo& target) {
   const double warps = static_cast<double>(block.threads * resident) / kWarpThreads;
   const double rounds =
       std::max(1.0, static_cast<double>(blocks) / static_cast<double>(std::max(1, target.compute_units) * resident));
-  return rounds * static_cast<double>(indices) * std::max(kIndexCycles, kIndexIssues * warps);
+  const double all = static_cast<double>(indices) * std::max(kIndexCycles, kIndexIssues * warps);
+  return rounds * (block.together > 1 ? all : all / kWarpThreads + hits * kHitCycles);
 }
 
 // What stands before the sum is computed once, by a kernel before: each block would do it again for every index.
@@ -73,8 +77,8 @@ void schedule_blocks(const schedule::Scatter& match, const Block& block, schedul
   order.insert(order.end(), {element + ".0", element + ".1"});
   for (const te::Axis& r : sum.reduce_axes) order.push_back(r.name);
   const te::Axis& last = sum.reduce_axes.back();
-  if (last.extent % kTogether == 0) {
-    s.split(sums, last.name, {kTogether}).unroll(sums, last.name + ".1");
+  if (block.together > 1) {
+    s.split(sums, last.name, {block.together}).unroll(sums, last.name + ".1");
     order.back() += ".0";
     order.push_back(last.name + ".1");
   }
@@ -95,20 +99,26 @@ Result<Candidates> construct_gpu_scatter(const GroupTask& task, const TargetInfo
                 before = te::num_points({sum.axes.begin(), line});
   if (elements < kWarpThreads) return declined("lines of {} have {} elements, fewer than a warp", match->sum, elements);
   const int64_t shared = target.levels.front().capacity_bytes - kReservedShared;
+  std::vector<std::pair<int64_t, int64_t>> ways;  // threads, indices at a time
+  for (const int64_t threads : kThreads) {
+    for (const int64_t together : kTogether)
+      if (sum.reduce_axes.back().extent % together == 0) ways.emplace_back(std::min(threads, elements), together);
+  }
   Candidates candidates;
   for (const int64_t resident : kResident) {
-    for (const int64_t threads : kThreads) {
-      Block block;
-      block.threads = std::min(threads, elements);
-      block.lines =
-          std::clamp<int64_t>(shared / (resident * block.threads * sum.outputs[0].type.bytes()), 1, line->extent);
-      const int64_t blocks = before * ceil_div(line->extent, block.lines) * ceil_div(elements, block.threads);
+    for (const auto& [threads, together] : ways) {
+      const Block block = {
+          std::clamp<int64_t>(shared / (resident * threads * sum.outputs[0].type.bytes()), 1, line->extent), threads,
+          together};
+      const int64_t parts = ceil_div(line->extent, block.lines), indices = te::num_points(sum.reduce_axes);
       candidates.push_back(base);
       schedule_before(*match, target, candidates.back().schedule);
       schedule_blocks(*match, block, candidates.back().schedule);
-      candidates.back().predicted_ns =
-          cycles_of(blocks, block, resident, te::num_points(sum.reduce_axes), target) / kCyclesPerNs;
-      candidates.back().trace = {fmt::format("blocks of {} lines, {} threads", block.lines, block.threads)};
+      candidates.back().predicted_ns = cycles_of(before * parts * ceil_div(elements, threads), block, resident, indices,
+                                                 static_cast<double>(indices) / static_cast<double>(parts), target) /
+                                       kCyclesPerNs;
+      candidates.back().trace = {
+          fmt::format("blocks of {} lines, {} threads, {} indices a thread at a time", block.lines, threads, together)};
     }
   }
   return best_distinct(std::move(candidates));

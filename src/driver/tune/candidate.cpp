@@ -7,6 +7,7 @@
 #include "support/error.h"
 #include "support/join.h"
 #include "support/parallel.h"
+#include "te/reads.h"
 
 namespace tw::driver {
 namespace {
@@ -89,6 +90,10 @@ int64_t buffer_index(const loop::Program& loops, const std::string& name) {
   return index_of(parameters(loops), name, &loop::Buffer::name);
 }
 
+int64_t largest_integer(const te::Program& program, const std::string& input) {
+  return te::largest_index(program, input).value_or(measure::BufferSpec().most);
+}
+
 measure::Workload make_workload(const te::Program& program, const plan::GroupPlan& plan, const CandidateCode& code) {
   measure::Workload work;
   work.code = code.code.bytes;
@@ -102,6 +107,7 @@ measure::Workload make_workload(const te::Program& program, const plan::GroupPla
       if (const auto layout = plan.layouts.find(p.name); layout != plan.layouts.end()) spec.layout = layout->second;
       spec.fill = measure::Fill::kSigned;
       spec.seed = seed_of(p.name);
+      spec.most = largest_integer(program, p.name);
       TW_CHECK(num_elements(spec.layout.storage_shape(spec.type.shape)) == p.size(),
                "input {}: storage and parameter differ", p.name);
     }

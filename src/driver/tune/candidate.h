@@ -32,6 +32,9 @@ struct CandidateContext {
 std::vector<CandidateCode> make_candidates(const te::Program& program, std::span<const plan::GroupPlan> plans,
                                            const CandidateContext& context);
 
+/// Integers of an input of `program` are measured with 1 and up to this: indices that it limits, with all of them.
+int64_t largest_integer(const te::Program& program, const std::string& input);
+
 /// What a worker needs to run `code`: inputs of `program` filled by name and in the layouts of `plan`, everything else
 /// written by the kernels. Nothing is wanted yet.
 measure::Workload make_workload(const te::Program& program, const plan::GroupPlan& plan, const CandidateCode& code);

@@ -68,7 +68,8 @@ te::Program with_sums_in_parts(const te::Program& program) {
 }
 
 // The reference as plain machine code, every tensor it gives wanted whole.
-Result<measure::Workload> make_work(const SampledReference& reference, const TuneContext& context) {
+Result<measure::Workload> make_work(const te::Program& of, const SampledReference& reference,
+                                    const TuneContext& context) {
   const bool is_gpu = context.target.kind == DeviceKind::kCuda;
   const te::Program program = is_gpu ? with_sums_in_parts(reference.program) : reference.program;
   const construct::Candidates built = *construct::construct_point({program, {}}, context.target);
@@ -84,6 +85,10 @@ Result<measure::Workload> make_work(const SampledReference& reference, const Tun
     if (b < 0) continue;
     work.buffers[static_cast<size_t>(b)].fill = measure::Fill::kBytes;
     work.buffers[static_cast<size_t>(b)].bytes = bytes_of(values);
+  }
+  for (const te::Tensor& input : of.inputs) {  // the numbers that candidates get, whatever the sampled maths limits
+    const int64_t b = buffer_index(code.loops, input.name);
+    if (b >= 0) work.buffers[static_cast<size_t>(b)].most = largest_integer(of, input.name);
   }
   for (const std::string& name : reference.signs) {
     const int64_t b = buffer_index(code.loops, name);
@@ -104,7 +109,7 @@ Result<CandidateCheck> CandidateCheck::make(const TuneTask& task, const TuneCont
     reference = make_reference(task, std::max(kMinElements, fewer));
   }
   CandidateCheck check;
-  Result<measure::Workload> work = make_work(*reference, context);
+  Result<measure::Workload> work = make_work(task.program, *reference, context);
   if (!work.ok()) return declined("{}", work.reason());
   check.reference_work_ = std::move(work).value();
   check.reference_ = std::move(reference).value();

@@ -52,7 +52,7 @@ class Sampler {
       std::vector<int64_t>& values = out_.indices[at];
       for (const int64_t e : elements) values.push_back(e / strides[d] % tensor.shape[d]);
       out_.program.inputs.push_back({at, DataType::i64(), {extents_[point]}});
-      trusted_.insert(at);
+      trusted_[at] = tensor.shape[d];
       indices.push_back(load(at, DataType::i64(), {var(point)}));
     }
     // Every output has the axis of its points, also one that has no axes.
@@ -210,9 +210,11 @@ class Sampler {
 
   // An index that came out of a condition's reach stays inside the tensor; its value is not read.
   Expr inside(const Expr& index, int64_t extent) const {
-    const bool trusted =
-        index.is_var() || index.op() == Op::kIntImm || (index.op() == Op::kLoad && trusted_.count(index->name) != 0);
-    return trusted ? index : min(max(index, int_imm(0)), int_imm(std::max<int64_t>(0, extent - 1)));
+    int64_t below = INT64_MAX;  // of all numbers that it has
+    if (index.is_var()) below = extents_.at(index->name);
+    if (index.op() == Op::kIntImm && index->value >= 0) below = index->value + 1;
+    if (index.op() == Op::kLoad && trusted_.contains(index->name)) below = trusted_.at(index->name);
+    return below <= extent ? index : min(max(index, int_imm(0)), int_imm(std::max<int64_t>(0, extent - 1)));
   }
 
   // ---- Computes.
@@ -368,7 +370,7 @@ class Sampler {
   const te::Program& program_;
   SampledReference out_;
   std::map<std::string, int64_t> extents_;  // of the variables of points and reductions
-  std::set<std::string> trusted_;           // index tensors: always inside
+  std::map<std::string, int64_t> trusted_;  // index tensors, whose numbers are below
   std::map<std::string, Sampled> sampled_;  // by tensor and indices
   int count_ = 0;                           // of sampled computes
   std::string reason_;

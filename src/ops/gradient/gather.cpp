@@ -1,6 +1,6 @@
 // Reads at computed indices: their gradient is a sum over all readers of an element.
 //   gather with constant indices    a gather, too: of the readers of each element, which are known
-//   gather                          scatter_sum
+//   gather                          scatter_sum; of few elements a sum each
 //   gather_elements of one element  a choice by comparison, without any sum: the picked probability of a loss
 //   gather_elements, gather_nd      scatter_elements_sum; scatter_sum at row-major offsets
 //   scatter_sum and its like        gather and its like
@@ -12,6 +12,7 @@ namespace {
 
 // The largest table of readers that is worth having, for each element read or written.
 constexpr int64_t kMaxReaders = 4;
+constexpr int64_t kFewLines = 4;  // which need a sum each
 
 // Row v of the table: which of the `count` reads have index v, then `count` (which reads zeros) up to the longest row.
 std::vector<Ints> readers_of(const Ints& indices, int64_t extent) {
@@ -34,6 +35,29 @@ Term summed_by_table(const GradientCall& g, const Term& dy, int64_t axis, const 
   return emit("reduce_sum", {read}, {{"axes", Ints{axis + 1}}, {"keepdims", int64_t{0}}});
 }
 
+// Indices from the end, and beyond it, as the positions that they mean.
+Term clamped(const Term& indices, const Term& extents) {
+  const Term i = cast(indices, DataType::i64());
+  const Term positive = where(compare("less", i, 0), i + extents, i);
+  return emit("min", {emit("max", {positive, i.number(0)}), extents - i.number(1)});
+}
+
+// A sum for each line, of all of dy: as kinds of tokens need it, lines of which have many terms each.
+Term summed_by_line(const GradientCall& g, int64_t axis, int64_t extent) {
+  const size_t reads = g.x(1).rank();
+  const Term at = clamped(g.x(1), g.builder.constant({{DataType::i64(), {}}, {}, {extent}}));
+  Shape shape(g.dy().rank(), 1);  // of the indices, beside dy
+  std::ranges::copy(g.x(1).shape(), shape.begin() + axis);
+  const Term line = reshape(at, shape);
+  std::vector<Term> sums;
+  for (int64_t v = 0; v < extent; ++v)
+    sums.push_back(sum(where(compare("equal", line, v), g.dy(), 0), axes_from(axis, axis + reads)));
+  Shape one = g.x().shape();
+  one[axis] = 1;
+  for (Term& s : sums) s = reshape(s, one);
+  return emit("concat", sums, {{"axis", axis}});
+}
+
 Terms of_gather(const GradientCall& g) {
   const int64_t axis = axis_of(g.call, 0), extent = g.x().shape()[axis];
   const int64_t count = g.x(1).type().elements();
@@ -47,14 +71,8 @@ Terms of_gather(const GradientCall& g) {
       return {summed_by_table(g, reshape(g.dy(), rows), axis, readers), Term{}};
     }
   }
+  if (extent <= kFewLines) return {summed_by_line(g, axis, extent), Term{}};
   return {emit("scatter_sum", {g.dy(), g.x(1)}, {{"axis", axis}, {"extent", extent}}), Term{}};
-}
-
-// Indices from the end, and beyond it, as the positions that they mean.
-Term clamped(const Term& indices, const Term& extents) {
-  const Term i = cast(indices, DataType::i64());
-  const Term positive = where(compare("less", i, 0), i + extents, i);
-  return emit("min", {emit("max", {positive, i.number(0)}), extents - i.number(1)});
 }
 
 Terms of_elements(const GradientCall& g) {

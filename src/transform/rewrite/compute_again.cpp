@@ -15,6 +15,7 @@
 
 #include "transform/editor.h"
 #include "transform/passes.h"
+#include "transform/rewrite/masks.h"
 #include "transform/roles.h"
 
 namespace tw::transform {
@@ -219,20 +220,51 @@ class ComputeAgain {
 
   // What a softmax of `scores` is, by its statistics.
   ValueId weights(const std::string& name, ValueId scores, const Statistics& of_rows) {
-    Shape kept = editor_.shape(scores);
-    kept.back() = 1;
+    Shape column = editor_.shape(scores);
+    column.back() = 1;
     const auto add = [&](std::string op, std::vector<ValueId> inputs, Attrs attrs = {}) {
       attrs[kAgain] = number_;
       return editor_.emit(name, std::move(op), std::move(inputs), std::move(attrs));
     };
-    const auto of_row = [&](ValueId x) { return add("reshape", {x}, {{"shape", kept}}); };
+    const auto of_row = [&](ValueId x) { return add("reshape", {x}, {{"shape", column}}); };
     const auto type_of = [&](ValueId x) { return to_string(editor_.type(x).type); };
     const ValueId wide = add("cast", {scores}, {{"to", type_of(of_rows.maximum)}});
     const ValueId power = add("exp", {add("sub", {wide, of_row(of_rows.maximum)})});
-    return add("cast", {add("mul", {power, of_row(of_rows.scale)})}, {{"to", type_of(scores)}});
+    const ValueId all = add("cast", {add("mul", {power, of_row(of_rows.scale)})}, {{"to", type_of(scores)}});
+    const Node* found = editor_.producer(scores);
+    const std::optional<Masked> masked = found == nullptr ? std::nullopt : masks_.masked(*found);
+    if (!masked || !leaves_zeros(*masked)) return all;
+    const auto number = [&](ValueId like, double x) {
+      graph::RefTensor one = graph::RefTensor::zeros({editor_.type(like).type, {1}});
+      one.floats[0] = x;
+      return editor_.add_constant(name + ".number", one);
+    };
+    const bool adds = editor_.type(masked->mask).type.is_float();
+    const ValueId kept = adds ? add("greater", {masked->mask, number(masked->mask, kLowest)}) : masked->mask;
+    const ValueId zero = number(all, 0);
+    return add("where", {kept, masked->keeps_true || adds ? all : zero, masked->keeps_true || adds ? zero : all});
+  }
+
+  // Whether the weights of all that a mask leaves out are 0: it leaves each row something that is not as low. The room
+  // for columns is a concave function of the row.
+  bool leaves_zeros(const Masked& masked) const {
+    const Shape& shape = editor_.shape(masked.x);
+    const auto has_some = [&](int64_t i) {
+      return std::max<int64_t>(0, i + masked.band.lower) <= std::min(shape.back() - 1, i + masked.band.upper);
+    };
+    return masked.fill <= kLowest && has_some(0) && has_some(shape[shape.size() - 2] - 1) && is_of_products(masked.x);
+  }
+
+  // Whether a value is a sum of products but for single numbers.
+  bool is_of_products(ValueId id) const {
+    const Node* node = editor_.producer(id);
+    if (node == nullptr || node->op == "matmul") return node != nullptr;
+    const auto is_one = [&](ValueId in) { return num_elements(editor_.shape(in)) == 1 || is_of_products(in); };
+    return is_pointwise(editor_.ops(), *node) && std::ranges::all_of(node->inputs, is_one);
   }
 
   Editor editor_;
+  Masks masks_{editor_};
   std::map<ValueId, Statistics> statistics_;  // by result
   std::map<ValueId, ValueId> copies_;         // of the product at hand
   int64_t number_ = 1;                        // of products so far, and one: what a training computes again has that

@@ -9,6 +9,8 @@
 
 namespace tw::transform {
 
+inline constexpr double kLowest = -1e30;  // beside what is so low, sums of products of 16-bit floats are nothing
+
 /// The elements of a matrix where lower <= column - row <= upper.
 struct Band {
   int64_t lower = 0, upper = 0;
@@ -22,6 +24,14 @@ struct Mask {
   bool is_splat() const { return inside == outside || (std::isnan(inside) && std::isnan(outside)); }
 };
 
+/// What a node keeps of x: the elements in a band, where `mask` is true (`keeps_true`), or false, or adds 0.
+struct Masked {
+  ValueId x, mask;
+  Band band;
+  double fill;  // in place of the others
+  bool keeps_true = true;
+};
+
 /// What the values of a graph are as masks. What was found of a value holds as long as the value is not changed.
 class Masks {
  public:
@@ -30,8 +40,16 @@ class Masks {
   /// element-wise operators, comparisons of positions, triangles of matrices. Nothing where it is no such mask, or is
   /// not looked through.
   std::optional<Mask> find(ValueId id, int64_t rows, int64_t columns);
+  /// A select between x and one number, or the sum of x with zeros and a number so low that nothing else counts.
+  std::optional<Masked> masked(const Node& node);
 
  private:
+  struct Matrix {
+    int64_t rows, columns;
+  };
+  std::optional<Matrix> matrices(ValueId x, const Shape& shape) const;
+  template <typename IsKept>
+  std::optional<Mask> kept(ValueId id, const Matrix& matrix, const IsKept& is_kept);
   std::optional<Mask> look(ValueId id, int64_t rows, int64_t columns);
   std::optional<Mask> computed(const Node& node, int64_t rows, int64_t columns);
 

@@ -192,6 +192,43 @@ TEST(EmitCuda, LanesThatShareARowStoreWholeVectors) {
     EXPECT_EQ(apart.find("tw_exchange("), std::string::npos) << apart;
 }
 
+// Of two outputs whose values have names, each is stored so: the values of all four come before.
+TEST(EmitCuda, LanesThatShareARowStoreWholeVectorsOfEachOutput) {
+  const auto text = [](const std::string& second) {
+    std::string stores;
+    for (int64_t i = 0; i < 4; ++i) {
+      const std::string at = fmt::format("[r, ramp(((p * 2) + {}), 1, 2)]", i * 8);
+      stores += fmt::format("let a = cast<f16>(X{0}) {{ let b = cast<f16>({1}) {{ Y{0} = a Z{0} = (a + b) }} }} ", at,
+                            fmt::format(fmt::runtime(second), at));
+    }
+    return emitted(program("for r in 8 threads { for p in 4 threads { " + stores + "} }",
+                           "(X: f32[8, 32] param, Y: f16[8, 32] param written, Z: f16[8, 32] param written)"))
+        .text;
+  };
+  const std::string both = text("(X{0} * X{0})");
+  const size_t first = both.find("tw_exchange("), next = both.find("tw_exchange(", first + 1);
+  ASSERT_NE(next, std::string::npos) << both;
+  EXPECT_LT(both.find("&p1["), both.find("&p2["));
+  EXPECT_EQ(text("cast<f32>(Y{0})").find("tw_exchange("), std::string::npos) << "values of what is stored here";
+}
+
+// A sum at computed indices: the lanes of a warp look at an index each, and all follow what one of them finds.
+TEST(EmitCuda, LanesSearchForWhatIsTheirs) {
+  const auto text = [](const std::string& index, int64_t turns = 96, int64_t threads = 64) {
+    return emitted(
+               program(fmt::format("for i in {} threads {{ for j in {} {{ let v = ({} - (t * 8)) {{ if ((0 <= v) "
+                                   "&& (v < 8)) {{ Y[(v + (t * 8)), i] = (Y[(v + (t * 8)), i] + X[j, i]) }} }} }} }}",
+                                   threads, turns, index),
+                       "(I: i64[4096] param, X: f32[96, 64] param, Y: f32[16, 64] param written)"))
+        .text;
+  };
+  const std::string found = text("I[j]");
+  EXPECT_TRUE(holds(found, "__ballot_sync(~0u, "));
+  EXPECT_TRUE(holds(found, "__ffs(h) - 1;"));
+  for (const std::string& other : {text("I[(j + (i * 2))]"), text("j"), text("I[j]", 40), text("I[j]", 96, 48)})
+    EXPECT_EQ(other.find("__ballot_sync"), std::string::npos) << other;
+}
+
 // 64 rows by 16 columns by a warp group, both operands in shared memory; `line` elements apart.
 loop::Program group_step(int line, const std::string& a_place, const std::string& type = "f16", int start = 0) {
   const std::string lanes = "for w{0} in 4 threads {{ for r{0} in 8 threads {{ for p{0} in 4 threads {{ {1} }} }} }} ";

@@ -55,6 +55,8 @@ std::vector<Case> runtime_indices(Range range) {
   return {{"gather", {f64({3, 4}), i64({5})}, {}, {{}, range}},
           {"gather", {f64({2, 3, 4}), i64({2, 3})}, {{"axis", int64_t{1}}}, {{}, range}},
           {"gather", {f64({3, 2}), i64({})}, {}, {{}, range}},
+          {"gather", {f64({7, 4}), i64({5})}, {}, {{}, range}},
+          {"gather", {f64({2, 6, 4}), i64({2, 3})}, {{"axis", int64_t{1}}}, {{}, range}},
           {"gather_elements", {f64({3, 4}), i64({5, 4})}, {}, {{}, range}},
           {"gather_elements", {f64({3, 4}), i64({1, 4})}, {}, {{}, range}},
           {"gather_elements", {f64({3, 4}), i64({2, 3})}, {{"axis", int64_t{1}}}, {{}, range}},

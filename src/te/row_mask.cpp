@@ -25,10 +25,9 @@ bool add_bounds(const Expr& condition, const std::string& j, std::vector<RowMask
 }  // namespace
 
 RowMask mask_of(const Expr& element, const std::string& j) {
-  constexpr double kLowest = -1e30;  // sums of products of 16-bit floats are far from it
   RowMask mask;
   const bool masked =
-      element.op() == Op::kSelect && element.arg(2).op() == Op::kFloatImm && element.arg(2)->number <= kLowest;
+      element.op() == Op::kSelect && element.arg(2).op() == Op::kFloatImm && element.arg(2)->number <= RowMask::kLowest;
   if (!masked || !add_bounds(element.arg(0), j, mask.bounds)) mask.bounds.clear();
   if (!mask.bounds.empty()) mask.kept = element.arg(1);
   return mask;
@@ -54,9 +53,9 @@ Expr nonzero_where(const Program& program, const Expr& e) {
   const auto both = [](const Expr& a, const Expr& b) { return !a ? b : !b ? a : a && b; };
   switch (e.op()) {
     case Op::kSelect: {
-      bool reads = !is_zero(e.arg(2));
-      visit(e.arg(0), [&](const Expr& part) { reads = reads || part.op() == Op::kLoad; });
-      return reads ? Expr() : both(e.arg(0), nonzero_where(program, e.arg(1)));
+      bool holds = is_zero(e.arg(2));
+      visit(e.arg(0), [&](const Expr& part) { holds = holds && part.op() != Op::kLoad; });
+      return !holds ? Expr() : both(e.arg(0), nonzero_where(program, e.arg(1)));
     }
     case Op::kMul:
       return both(nonzero_where(program, e.arg(0)), nonzero_where(program, e.arg(1)));

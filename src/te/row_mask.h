@@ -10,6 +10,7 @@ namespace tw::te {
 /// A row's elements that count: those j for which all bounds hold. Others are a number so low that the exponential of
 /// their distance to any other is 0.
 struct RowMask {
+  static constexpr double kLowest = -1e30;  // beside what is so low, sums of products of 16-bit floats are nothing
   /// of_j * j + rest >= 0.
   struct Bound {
     int64_t of_j = 0;

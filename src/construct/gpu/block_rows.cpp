@@ -21,7 +21,6 @@ constexpr int64_t kThreadElements = 32;  // elements in flight of a thread
 constexpr int64_t kFewElements = 8;      // the same where rows are too few for all SMs: latency of one row counts
 constexpr int64_t kBusyThreads = 512;    // threads of a busy SM
 constexpr int64_t kMaxRegisters = 64;    // registers of a thread for elements of a row
-constexpr int64_t kTurnRegisters = 128;  // the same of rows in turns, and for their sums
 constexpr int64_t kRegisterBytes = 4;
 constexpr int64_t kReservedShared = 4096;  // bytes of shared memory
 constexpr int64_t kFewReaders = 7;         // rows that read the same: of more, products of matrices make tiles
@@ -93,7 +92,7 @@ bool BlockRows::fits_turns(int64_t elements, int64_t sums, int64_t together) {
   mapping_.rows_by = RowsBy::kTurns;
   in_registers_ = mapping_.is_even();
   const int64_t bytes = kept_bytes(kRegisterBytes) * together + kRegisterBytes * (sums + std::ssize(fetched_inputs_));
-  return in_registers_ && bytes * mapping_.chunks() * mapping_.lanes <= kTurnRegisters * kRegisterBytes;
+  return in_registers_ && bytes * mapping_.chunks() * mapping_.lanes <= RowMapping::kTurnRegisters * kRegisterBytes;
 }
 
 std::set<std::string> BlockRows::keepers() const {

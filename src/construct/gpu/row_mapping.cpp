@@ -60,8 +60,8 @@ void RowMapping::map_axes_to_threads(schedule::Schedule& s, const std::string& s
 
 void RowMapping::mark(schedule::Schedule& s, const std::string& stage, const std::string& chunk,
                       const std::string& lane) const {
-  constexpr int64_t kMaxUnrolled = 16, kMaxHeld = 128;  // elements that registers may hold have constant places
-  if (chunks() <= kMaxUnrolled || chunks() * lanes <= kMaxHeld) s.unroll(stage, chunk);
+  constexpr int64_t kMaxUnrolled = 16;  // unless registers may hold the elements, which have constant places there
+  if (chunks() <= kMaxUnrolled || chunks() * lanes <= kTurnRegisters) s.unroll(stage, chunk);
   if (lanes > 1) s.vectorize(stage, lane);
 }
 

@@ -13,6 +13,7 @@ enum class RowsBy : uint8_t { kThreads, kTurns };
 
 /// Element (chunk * threads + t) * lanes + v of a row of `length` is thread t's.
 struct RowMapping {
+  static constexpr int64_t kTurnRegisters = 128;  // of a thread, at most, for elements of rows and for their sums
   int64_t length = 1;
   int64_t lanes = 1;
   int64_t threads = 1;

@@ -26,7 +26,8 @@ constexpr int64_t kMinWidth = 64;   // of the value between, both ways
 
 class ComputeAgain {
  public:
-  ComputeAgain(const graph::Graph& graph, const graph::OpTable& ops) : editor_(graph, ops) {}
+  ComputeAgain(const graph::Graph& graph, const TransformContext& context)
+      : editor_(graph, context.ops), precision_(context.precision) {}
 
   graph::Graph run() {
     editor_.for_each_old([&](const Node& node) {
@@ -232,7 +233,7 @@ class ComputeAgain {
     const ValueId power = add("exp", {add("sub", {wide, of_row(of_rows.maximum)})});
     const ValueId all = add("cast", {add("mul", {power, of_row(of_rows.scale)})}, {{"to", type_of(scores)}});
     const Node* found = editor_.producer(scores);
-    const std::optional<Masked> masked = found == nullptr ? std::nullopt : masks_.masked(*found);
+    const std::optional<Masked> masked = found == nullptr ? std::nullopt : masks_.masked(*found, precision_);
     if (!masked || !leaves_zeros(*masked)) return all;
     const auto number = [&](ValueId like, double x) {
       graph::RefTensor one = graph::RefTensor::zeros({editor_.type(like).type, {1}});
@@ -240,19 +241,20 @@ class ComputeAgain {
       return editor_.add_constant(name + ".number", one);
     };
     const bool adds = editor_.type(masked->mask).type.is_float();
-    const ValueId kept = adds ? add("greater", {masked->mask, number(masked->mask, kLowest)}) : masked->mask;
+    const ValueId kept =
+        adds ? add("greater", {masked->mask, number(masked->mask, te::RowMask::kLowest)}) : masked->mask;
     const ValueId zero = number(all, 0);
-    return add("where", {kept, masked->keeps_true || adds ? all : zero, masked->keeps_true || adds ? zero : all});
+    return add("where", adds || masked->keeps_true ? std::vector{kept, all, zero} : std::vector{kept, zero, all});
   }
 
-  // Whether the weights of all that a mask leaves out are 0: it leaves each row something that is not as low. The room
-  // for columns is a concave function of the row.
+  // Whether all else has no weight: the first row and the last, and so those between, keep some that is not as low.
   bool leaves_zeros(const Masked& masked) const {
     const Shape& shape = editor_.shape(masked.x);
     const auto has_some = [&](int64_t i) {
       return std::max<int64_t>(0, i + masked.band.lower) <= std::min(shape.back() - 1, i + masked.band.upper);
     };
-    return masked.fill <= kLowest && has_some(0) && has_some(shape[shape.size() - 2] - 1) && is_of_products(masked.x);
+    return masked.fill <= te::RowMask::kLowest && has_some(0) && has_some(shape[shape.size() - 2] - 1) &&
+           is_of_products(masked.x);
   }
 
   // Whether a value is a sum of products but for single numbers.
@@ -265,6 +267,7 @@ class ComputeAgain {
 
   Editor editor_;
   Masks masks_{editor_};
+  Precision precision_;
   std::map<ValueId, Statistics> statistics_;  // by result
   std::map<ValueId, ValueId> copies_;         // of the product at hand
   int64_t number_ = 1;                        // of products so far, and one: what a training computes again has that
@@ -274,7 +277,7 @@ class ComputeAgain {
 
 graph::Graph compute_again(const graph::Graph& graph, const TransformContext& context) {
   if (context.target.kind != DeviceKind::kCuda) return graph;
-  return ComputeAgain(graph, context.ops).run();
+  return ComputeAgain(graph, context).run();
 }
 
 }  // namespace tw::transform

@@ -14,14 +14,12 @@ namespace {
 class MaskComputer {
  public:
   MaskComputer(const graph::Graph& graph, const TransformContext& context)
-      : sums_(context.precision != Precision::kStrict), editor_(graph, context.ops), masks_(editor_) {}
+      : precision_(context.precision), editor_(graph, context.ops), masks_(editor_) {}
 
   graph::Graph run() {
     editor_.for_each_old([&](const Node& node) {
       if (!editor_.type(node.outputs[0]).type.is_float()) return;
-      // Strictly, what is infinite or no number stays that under a sum.
-      const std::optional<Masked> masked = node.op != "add" || sums_ ? masks_.masked(node) : std::nullopt;
-      if (masked) compute(node, *masked);
+      if (const std::optional<Masked> masked = masks_.masked(node, precision_)) compute(node, *masked);
     });
     return editor_.finish();
   }
@@ -35,7 +33,7 @@ class MaskComputer {
     editor_.replace(node.outputs[0], editor_.emit(node, "band", {masked.x}, std::move(attrs)));
   }
 
-  bool sums_;
+  Precision precision_;
   Editor editor_;
   Masks masks_;
 };

@@ -202,13 +202,6 @@ std::optional<Mask> Masks::computed(const Node& node, int64_t rows, int64_t colu
   return Mask{inside == outside ? all_of(rows, columns) : band, inside, outside};
 }
 
-// The matrices of `x`, where it has the shape of the result.
-std::optional<Masks::Matrix> Masks::matrices(ValueId x, const Shape& shape) const {
-  if (editor_.shape(x) != shape || shape.size() < 2) return std::nullopt;
-  const Matrix matrix = {shape[shape.size() - 2], shape.back()};
-  return matrix.rows > 1 && matrix.columns > 1 ? std::optional(matrix) : std::nullopt;
-}
-
 // Of a mask of two numbers, the one inside first: what `is_kept` of them says is inside.
 template <typename IsKept>
 std::optional<Mask> Masks::kept(ValueId id, const Matrix& matrix, const IsKept& is_kept) {
@@ -218,20 +211,21 @@ std::optional<Mask> Masks::kept(ValueId id, const Matrix& matrix, const IsKept& 
 }
 
 // where(mask, x, fill), where(mask, fill, x), x + mask.
-std::optional<Masked> Masks::masked(const Node& node) {
+std::optional<Masked> Masks::masked(const Node& node, Precision precision) {
   const bool selects = node.op == "where";
-  if (!selects && node.op != "add") return std::nullopt;
+  if (!selects && (node.op != "add" || precision == Precision::kStrict)) return std::nullopt;
+  const Shape& shape = editor_.shape(node.outputs[0]);
+  const Matrix matrix = shape.size() < 2 ? Matrix() : Matrix{shape[shape.size() - 2], shape.back()};
   for (const size_t k : {0, 1}) {
     const ValueId x = node.inputs[selects ? 1 + k : k], other = node.inputs[selects ? 2 - k : 1 - k];
-    const std::optional<Matrix> matrix = matrices(x, editor_.shape(node.outputs[0]));
-    if (!matrix) continue;
+    if (editor_.shape(x) != shape || matrix.rows <= 1 || matrix.columns <= 1) continue;
     const auto is_kept = [&](double number) { return selects ? (number != 0) == (k == 0) : number == 0; };
     const ValueId by = selects ? node.inputs[0] : other;
-    const std::optional<Mask> fill = selects ? find(other, matrix->rows, matrix->columns) : std::nullopt;
+    const std::optional<Mask> fill = selects ? find(other, matrix.rows, matrix.columns) : std::nullopt;
     if (selects && (!fill || !fill->is_splat())) continue;
-    const std::optional<Mask> mask = kept(by, *matrix, is_kept);
+    const std::optional<Mask> mask = kept(by, matrix, is_kept);
     const double number = fill ? fill->inside : mask ? mask->outside : 0;
-    if (mask && (selects || number <= kLowest)) return Masked{x, by, mask->band, number, k == 0};
+    if (mask && (selects || number <= te::RowMask::kLowest)) return Masked{x, by, mask->band, number, k == 0};
   }
   return std::nullopt;
 }

@@ -5,11 +5,11 @@
 #include <optional>
 #include <tuple>
 
+#include "te/row_mask.h"
 #include "transform/editor.h"
+#include "transform/pass.h"
 
 namespace tw::transform {
-
-inline constexpr double kLowest = -1e30;  // beside what is so low, sums of products of 16-bit floats are nothing
 
 /// The elements of a matrix where lower <= column - row <= upper.
 struct Band {
@@ -40,14 +40,14 @@ class Masks {
   /// element-wise operators, comparisons of positions, triangles of matrices. Nothing where it is no such mask, or is
   /// not looked through.
   std::optional<Mask> find(ValueId id, int64_t rows, int64_t columns);
-  /// A select between x and one number, or the sum of x with zeros and a number so low that nothing else counts.
-  std::optional<Masked> masked(const Node& node);
+  /// A select between x and one number, or the sum of x with zeros and a number so low that nothing else counts: not
+  /// strictly, since what is infinite or no number stays that under a sum.
+  std::optional<Masked> masked(const Node& node, Precision precision);
 
  private:
   struct Matrix {
-    int64_t rows, columns;
+    int64_t rows = 0, columns = 0;
   };
-  std::optional<Matrix> matrices(ValueId x, const Shape& shape) const;
   template <typename IsKept>
   std::optional<Mask> kept(ValueId id, const Matrix& matrix, const IsKept& is_kept);
   std::optional<Mask> look(ValueId id, int64_t rows, int64_t columns);

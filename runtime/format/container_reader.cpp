@@ -22,10 +22,7 @@ void check_header(Bytes file) {
   require(begins_as_artefact(file), "this is not a Tilewright artefact");
   require(file.size() >= kTableAt, "the artefact is truncated: ", file.size(), " bytes");
   const auto version = load<uint32_t>(file, kVersionAt);
-  if (version != kFormatVersion) {
-    fail(ErrorCode::kIncompatible, "the artefact has format version ", version, ", this runtime reads ",
-         kFormatVersion);
-  }
+  require_readable("the artefact", version);
   const auto size = load<uint64_t>(file, kFileSizeAt);
   require(size == file.size(), "the artefact is truncated or extended: ", file.size(), " bytes instead of ", size);
   const auto count = load<uint32_t>(file, kSectionCountAt);
@@ -99,8 +96,9 @@ Artefact Artefact::parse(Bytes file, std::string_view unread) {
   artefact.manifest_ = manifest_from_json({reinterpret_cast<const char*>(text.data()), text.size()});
   validate(artefact.manifest_,
            [&](std::string_view name) { return static_cast<int64_t>(artefact.section(name).size()); });
-  if (artefact.manifest_.kind() == TargetKind::kCpu)
-    check_kernel_uses(artefact.manifest_, read_kernel_uses(artefact.section("kernels")));
+  require(load<uint32_t>(file, kVersionAt) == artefact.manifest_.format_version,
+          "the artefact has another format version than its manifest");
+  check_kernel_table(artefact.manifest_, artefact.section("kernels"));
   return artefact;
 }
 

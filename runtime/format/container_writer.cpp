@@ -34,7 +34,7 @@ std::vector<Section> collect(const std::string& json, const std::vector<Section>
       return found == all.end() ? Bytes() : found->bytes;
     };
     validate(read, [&](std::string_view name) { return static_cast<int64_t>(bytes_of_section(name).size()); });
-    if (read.kind() == TargetKind::kCpu) check_kernel_uses(read, read_kernel_uses(bytes_of_section("kernels")));
+    check_kernel_table(read, bytes_of_section("kernels"));
   } catch (const Error& error) {
     fail(ErrorCode::kInternal, "the compiler made an inconsistent artefact: ", error.what());
   }
@@ -62,8 +62,8 @@ std::vector<Hash> hashes_of(const std::vector<Section>& sections) {
 }
 
 /// Header and section table.
-std::vector<uint8_t> make_header(const std::vector<Section>& sections, const std::vector<uint64_t>& offsets,
-                                 const std::vector<Hash>& hashes) {
+std::vector<uint8_t> make_header(uint32_t version, const std::vector<Section>& sections,
+                                 const std::vector<uint64_t>& offsets, const std::vector<Hash>& hashes) {
   std::vector<uint8_t> header(table_end(sections), 0);
   for (size_t i = 0; i < sections.size(); ++i) {
     const std::string& name = sections[i].name;
@@ -74,7 +74,7 @@ std::vector<uint8_t> make_header(const std::vector<Section>& sections, const std
     store(header, row + kRowHashAt, hashes[i]);
   }
   store(header, 0, kMagic);
-  store<uint32_t>(header, kVersionAt, kFormatVersion);
+  store<uint32_t>(header, kVersionAt, version);
   store<uint32_t>(header, kSectionCountAt, static_cast<uint32_t>(sections.size()));
   store<uint64_t>(header, kFileSizeAt, offsets.back());
   const Bytes bytes = header;
@@ -84,10 +84,11 @@ std::vector<uint8_t> make_header(const std::vector<Section>& sections, const std
 
 /// Calls put(place, bytes) for all of the file that is not zeros. The header comes last: hashes are made while sections
 /// are written.
-void emit(const std::vector<Section>& all, const std::vector<uint64_t>& offsets, const PutBytes& put) {
+void emit(uint32_t version, const std::vector<Section>& all, const std::vector<uint64_t>& offsets,
+          const PutBytes& put) {
   std::future<std::vector<Hash>> hashes = std::async([&] { return hashes_of(all); });
   for (size_t i = 0; i < all.size(); ++i) put(offsets[i], all[i].bytes);
-  put(0, make_header(all, offsets, hashes.get()));
+  put(0, make_header(version, all, offsets, hashes.get()));
 }
 
 }  // namespace
@@ -97,7 +98,7 @@ std::vector<uint8_t> serialize_artefact(const Manifest& manifest, const std::vec
   const std::vector<Section> all = collect(json, sections);
   const std::vector<uint64_t> offsets = offsets_of(all);
   std::vector<uint8_t> file(offsets.back());
-  emit(all, offsets, [&](uint64_t at, Bytes bytes) {
+  emit(manifest.format_version, all, offsets, [&](uint64_t at, Bytes bytes) {
     std::copy(bytes.begin(), bytes.end(), file.begin() + static_cast<std::ptrdiff_t>(at));
   });
   return file;
@@ -106,7 +107,7 @@ std::vector<uint8_t> serialize_artefact(const Manifest& manifest, const std::vec
 void write_artefact(const std::string& path, const Manifest& manifest, const std::vector<Section>& sections) {
   const std::string json = to_json(manifest);
   const std::vector<Section> all = collect(json, sections);
-  write_file_atomically(path, [&](const PutBytes& put) { emit(all, offsets_of(all), put); });
+  write_file_atomically(path, [&](const PutBytes& put) { emit(manifest.format_version, all, offsets_of(all), put); });
 }
 
 }  // namespace tw::format

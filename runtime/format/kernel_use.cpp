@@ -1,12 +1,16 @@
 #include "runtime/format/kernel_use.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 #include <map>
 #include <set>
+#include <span>
 #include <string_view>
 
 #include "runtime/format/error.h"
+#include "runtime/format/problem.h"
+#include "runtime/format/step_order.h"
 #include "runtime/format/turns.h"
 
 namespace tw::format {
@@ -39,7 +43,7 @@ class Reader {
 
 constexpr int64_t kAny = INT64_MAX;
 constexpr int64_t kMaxDtype = static_cast<int64_t>(DataType::kF64);
-constexpr size_t kUseBytes = 5 * sizeof(int64_t), kArgumentBytes = 3 * sizeof(int64_t);
+constexpr size_t kUseBytes = 6 * sizeof(int64_t), kArgumentBytes = 3 * sizeof(int64_t);
 
 bool may_be_written(Place place) {
   return place == Place::kArena || place == Place::kOutput || place == Place::kError || place == Place::kNextState;
@@ -79,12 +83,12 @@ class ValueFlow {
     }
   }
 
-  void add(const CpuStep& step, const KernelUse& use) {
-    for (size_t a = 0; a < step.args.size(); ++a) {
-      if (!use.arguments[a].is_written) read(step, static_cast<size_t>(step.args[a]));
+  void add(const std::string& step, std::span<const int64_t> args, const KernelUse& use) {
+    for (size_t a = 0; a < args.size(); ++a) {
+      if (!use.arguments[a].is_written) read(step, static_cast<size_t>(args[a]));
     }
-    for (size_t a = 0; a < step.args.size(); ++a) {
-      if (use.arguments[a].is_written) write(static_cast<size_t>(step.args[a]));
+    for (size_t a = 0; a < args.size(); ++a) {
+      if (use.arguments[a].is_written) write(static_cast<size_t>(args[a]));
     }
   }
 
@@ -102,11 +106,11 @@ class ValueFlow {
     return found == wholes_.end() ? b : found->second;
   }
 
-  void read(const CpuStep& step, size_t b) const {
+  void read(const std::string& step, size_t b) const {
     const Buffer& buffer = entry_.buffers[b];
     if (!buffer.initial.empty())
       return read(step, static_cast<size_t>(buffer.initial.front()));  // later turns wrote it
-    require(buffer.place != Place::kArena || buffer.bytes == 0 || live_.contains(value_of(b)), "step '", step.name,
+    require(buffer.place != Place::kArena || buffer.bytes == 0 || live_.contains(value_of(b)), "step '", step,
             "' reads '", buffer.name, "', which no step before it has written");
   }
 
@@ -125,22 +129,38 @@ class ValueFlow {
   std::set<int64_t> written_;                  // outputs
 };
 
+/// What a library reads and writes: the last operand is the result.
+KernelUse use_of(const LibraryCall& call) {
+  KernelUse use;
+  for (const Operand* operand : call.problem.operands())
+    use.arguments.push_back({operand->dtype, call.problem.span(*operand) * bytes_of(operand->dtype), false});
+  use.arguments.back().is_written = true;
+  return use;
+}
+
 class UseCheck {
  public:
   UseCheck(const Manifest& manifest, const std::vector<KernelUse>& uses) : manifest_(manifest) {
-    for (const KernelUse& use : uses) uses_.emplace(use.offset, &use);
+    for (const KernelUse& use : uses) uses_.emplace(std::pair(use.offset, use.launch), &use);
   }
 
   void run(const Entry& entry) {
+    std::vector<Call> calls;
+    for (const CpuStep& step : entry.cpu_steps) calls.push_back(find(entry, step));
+    for (const CudaStep& step : entry.cuda_steps) calls.push_back(find(entry, step));
     int64_t scratch = 0;
-    std::vector<const KernelUse*> called;
+    const StepOrder order(entry);
     ValueFlow flow(entry);
-    for (size_t s = 0; s < entry.cpu_steps.size(); ++s) {
-      const CpuStep& step = entry.cpu_steps[s];
-      called.push_back(find(entry, step));
-      scratch = std::max(scratch, called.back()->scratch_bytes);
-      check_wait(entry, s, called);
-      flow.add(step, *called.back());
+    for (size_t s = 0; s < calls.size(); ++s) {
+      const Call& call = calls[s];
+      if (!entry.cpu_steps.empty()) scratch = std::max(scratch, call.use.scratch_bytes);
+      for (const StepOrder::Range& beside : order.open(s)) {
+        for (size_t other = beside.begin; other < beside.end; ++other) {
+          require(!conflict(entry, call, calls[other]), "step '", *call.name, "' does not wait for step '",
+                  *calls[other].name, "', which it needs");
+        }
+      }
+      flow.add(*call.name, call.args, call.use);
     }
     flow.finish();
     require(scratch == entry.scratch_bytes_per_thread, "entry '", entry.name, "' has scratch memory of ",
@@ -148,21 +168,53 @@ class UseCheck {
   }
 
  private:
-  const KernelUse* find(const Entry& entry, const CpuStep& step) const {
-    const Kernel& kernel = manifest_.kernels[static_cast<size_t>(step.kernel)];
-    const auto [begin, end] = uses_.equal_range(kernel.offset);
-    require(begin != end, "step '", step.name, "': no kernel begins where '", kernel.name, "' should");
-    for (auto use = begin; use != end; ++use) {
-      if (fits(entry, step, kernel, *use->second)) return use->second;
-    }
-    fail(ErrorCode::kDamaged, "step '", step.name,
-         "' calls its kernel with other tiles or buffers than it is made for");
+  struct Call {
+    const std::string* name;
+    std::vector<int64_t> args;
+    KernelUse use;
+  };
+
+  Call find(const Entry& entry, const CpuStep& step) const {
+    return {&step.name, step.args, find(entry, step.name, step.kernel, step.args, {.tiles = step.tiles})};
   }
 
-  static bool fits(const Entry& entry, const CpuStep& step, const Kernel& kernel, const KernelUse& use) {
-    if (kernel.bytes != use.bytes || step.tiles != use.tiles || step.args.size() != use.arguments.size()) return false;
-    for (size_t a = 0; a < step.args.size(); ++a) {
-      const Buffer& buffer = entry.buffers[static_cast<size_t>(step.args[a])];
+  Call find(const Entry& entry, const CudaStep& step) const {
+    const std::vector<int64_t> args = buffers_of(step);
+    if (!step.call.empty()) return {&step.name, args, use_of(parse_library_call(step.call))};
+    KernelUse wanted;
+    for (const Zeros& zeros : entry.zeros) {
+      if (std::ranges::find(args, zeros.buffer) != args.end()) wanted.scratch_bytes += zeros.bytes;
+    }
+    wanted.launch = launch_key(manifest_.kernels[static_cast<size_t>(step.kernel)].name, step);
+    return {&step.name, args, find(entry, step.name, step.kernel, args, wanted)};
+  }
+
+  /// The use of the table that is the wanted one, of these buffers.
+  const KernelUse& find(const Entry& entry, const std::string& step, int64_t row, const std::vector<int64_t>& args,
+                        const KernelUse& wanted) const {
+    const Kernel& kernel = manifest_.kernels[static_cast<size_t>(row)];
+    const bool is_cpu = manifest_.kind() == TargetKind::kCpu;
+    const int64_t offset = is_cpu ? kernel.offset : section_number(kernel.section);
+    const auto [begin, end] = uses_.equal_range({offset, wanted.launch});
+    require(begin != end, "step '", step, "': no kernel begins where '", kernel.name, "' should, or not in this way");
+    for (auto use = begin; use != end; ++use) {
+      const KernelUse& found = *use->second;
+      if (kernel.bytes != found.bytes || wanted.tiles != found.tiles) continue;
+      if (!is_cpu && wanted.scratch_bytes != found.scratch_bytes) continue;
+      if (fits(entry, args, found)) return found;
+    }
+    fail(ErrorCode::kDamaged, "step '", step, "' calls its kernel with other tiles or buffers than it is made for");
+  }
+
+  /// N of "cubin.N".
+  static int64_t section_number(const std::string& section) {
+    return std::strtoll(section.c_str() + section.find('.') + 1, nullptr, 10);
+  }
+
+  static bool fits(const Entry& entry, const std::vector<int64_t>& args, const KernelUse& use) {
+    if (args.size() != use.arguments.size()) return false;
+    for (size_t a = 0; a < args.size(); ++a) {
+      const Buffer& buffer = entry.buffers[static_cast<size_t>(args[a])];
       const KernelArgument& argument = use.arguments[a];
       if (argument.bytes > buffer.bytes) return false;
       if (argument.is_written && (!may_be_written(buffer.place) || !buffer.initial.empty())) return false;
@@ -185,30 +237,37 @@ class UseCheck {
     return specs[static_cast<size_t>(buffer.index)].dtype;
   }
 
-  /// A step that waits for nobody touches nothing that one of those beside it writes, and writes nothing they touch.
-  static void check_wait(const Entry& entry, size_t s, const std::vector<const KernelUse*>& called) {
-    for (size_t other = s; other > 0 && !entry.cpu_steps[other].after; --other) {
-      require(!conflict(entry, s, other - 1, called), "step '", entry.cpu_steps[s].name, "' does not wait for step '",
-              entry.cpu_steps[other - 1].name, "', which it needs");
-    }
-  }
-
-  static bool conflict(const Entry& entry, size_t s, size_t t, const std::vector<const KernelUse*>& called) {
-    const auto &args = entry.cpu_steps[s].args, &others = entry.cpu_steps[t].args;
-    for (size_t a = 0; a < args.size(); ++a) {
-      for (size_t b = 0; b < others.size(); ++b) {
-        const bool writes = called[s]->arguments[a].is_written || called[t]->arguments[b].is_written;
-        if (writes && may_overlap(entry, args[a], others[b])) return true;
+  /// Whether one writes what the other touches.
+  static bool conflict(const Entry& entry, const Call& x, const Call& y) {
+    for (size_t a = 0; a < x.args.size(); ++a) {
+      for (size_t b = 0; b < y.args.size(); ++b) {
+        const bool writes = x.use.arguments[a].is_written || y.use.arguments[b].is_written;
+        if (writes && may_overlap(entry, x.args[a], y.args[b])) return true;
       }
     }
     return false;
   }
 
   const Manifest& manifest_;
-  std::multimap<int64_t, const KernelUse*> uses_;  // by the kernel's offset
+  std::multimap<std::pair<int64_t, int64_t>, const KernelUse*> uses_;  // by offset and launch
 };
 
 }  // namespace
+
+int64_t launch_key(const std::string& kernel, const CudaStep& step) {
+  CudaStep launch = step;
+  launch.kernel = 0;
+  launch.name = kernel;
+  launch.after.clear();
+  int64_t place = 0;
+  for (Relocation& relocation : launch.relocations) relocation.buffer = place++;
+  for (TensorMap& map : launch.tensor_maps) map.buffer = place++;
+  const std::string text = to_json(launch);
+  const Hash hash = blake3({Bytes(reinterpret_cast<const uint8_t*>(text.data()), text.size())});
+  int64_t key = 0;
+  std::memcpy(&key, hash.data(), sizeof key);
+  return key & INT64_MAX;
+}
 
 std::vector<uint8_t> to_bytes(const std::vector<KernelUse>& uses) {
   std::vector<uint8_t> bytes;
@@ -218,7 +277,7 @@ std::vector<uint8_t> to_bytes(const std::vector<KernelUse>& uses) {
   };
   add(static_cast<int64_t>(uses.size()));
   for (const KernelUse& use : uses) {
-    for (const int64_t number : {use.offset, use.bytes, use.tiles, use.scratch_bytes}) add(number);
+    for (const int64_t number : {use.offset, use.bytes, use.tiles, use.scratch_bytes, use.launch}) add(number);
     add(static_cast<int64_t>(use.arguments.size()));
     for (const KernelArgument& argument : use.arguments) {
       add(static_cast<int64_t>(argument.dtype));
@@ -229,11 +288,12 @@ std::vector<uint8_t> to_bytes(const std::vector<KernelUse>& uses) {
   return bytes;
 }
 
-std::vector<KernelUse> read_kernel_uses(Bytes section) {
+std::vector<KernelUse> read_kernel_uses(Bytes section, uint32_t version) {
   Reader reader(section);
   std::vector<KernelUse> uses(reader.count(kUseBytes));
   for (KernelUse& use : uses) {
     for (int64_t* number : {&use.offset, &use.bytes, &use.tiles, &use.scratch_bytes}) *number = reader.number(kAny);
+    if (version > kFormatOfCpuTables) use.launch = reader.number(kAny);
     use.arguments.resize(reader.count(kArgumentBytes));
     for (KernelArgument& argument : use.arguments) {
       argument.dtype = static_cast<DataType>(reader.number(kMaxDtype));
@@ -248,6 +308,12 @@ std::vector<KernelUse> read_kernel_uses(Bytes section) {
 void check_kernel_uses(const Manifest& manifest, const std::vector<KernelUse>& uses) {
   UseCheck check(manifest, uses);
   for (const Entry& entry : manifest.entries) check.run(entry);
+}
+
+void check_kernel_table(const Manifest& manifest, Bytes section) {
+  const uint32_t version = manifest.format_version;
+  if (manifest.kind() == TargetKind::kCpu || version > kFormatOfCpuTables)
+    check_kernel_uses(manifest, read_kernel_uses(section, version));
 }
 
 }  // namespace tw::format

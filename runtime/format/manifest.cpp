@@ -278,12 +278,9 @@ Json take(Json& manifest, const char* key) {
 
 Manifest read_manifest(Json value) {
   const int64_t version = read_integer(take(value, "format_version"), "manifest.format_version");
-  if (version != kFormatVersion) {
-    fail(ErrorCode::kIncompatible, "the manifest has format version ", version, ", this runtime reads ",
-         kFormatVersion);
-  }
+  require_readable("the manifest", version);
   const Json entries = take(value, "entries");
-  Manifest manifest;
+  Manifest manifest{.format_version = static_cast<uint32_t>(version), .producer = {}};
   read(value, "manifest", manifest);
   require(!manifest.targets.empty(), "there is no target");
   const bool cpu = manifest.kind() == TargetKind::kCpu;
@@ -295,15 +292,25 @@ Manifest read_manifest(Json value) {
 
 }  // namespace
 
+void require_readable(std::string_view what, int64_t version) {
+  if (version >= kOldestFormat && version <= kFormatVersion) return;
+  fail(ErrorCode::kIncompatible, what, " has format version ", version, ", this runtime reads ", kOldestFormat, " to ",
+       kFormatVersion, ": ", version < kOldestFormat ? "compile the model again" : "take a newer runtime");
+}
+
 std::string to_json(const Manifest& manifest) {
   Json value = write(manifest);
-  value["format_version"] = kFormatVersion;
+  value["format_version"] = manifest.format_version;
   value["entries"] = write_list(manifest.entries, [&](const Entry& entry) {
     const bool cpu = manifest.kind() == TargetKind::kCpu;
     return cpu ? write_object(entry, kCpuEntry) : write_object(entry, kCudaEntry);
   });
   // Names come from models; one that is not UTF-8 is written with replacement characters rather than refused.
   return value.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+std::string to_json(const CudaStep& step) {
+  return write(step).dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
 Manifest manifest_from_json(std::string_view text) {

@@ -12,8 +12,11 @@
 
 namespace tw::format {
 
-/// Version of the file format; a reader accepts exactly this one.
-inline constexpr uint32_t kFormatVersion = 14;
+/// Versions of the file format: the one that is written, and the oldest that is read, as docs/reference/artefacts.md
+/// promises.
+inline constexpr uint32_t kFormatVersion = 15, kOldestFormat = 14;
+/// Throws Error(kIncompatible), which names `what`, for another version than these.
+void require_readable(std::string_view what, int64_t version);
 /// Largest manifest, in bytes of JSON text.
 inline constexpr size_t kMaxManifestBytes = size_t{16} << 20;
 
@@ -232,6 +235,7 @@ struct State {
 };
 
 struct Manifest {
+  uint32_t format_version = kFormatVersion;  ///< of the file
   std::string producer;  ///< name and version of the compiler
   /// Whom the artefact is for, the preferred one first: several levels of one CPU architecture, or one GPU
   /// architecture.
@@ -272,8 +276,10 @@ inline const std::vector<int64_t>& buffers_of(const CpuStep& step) { return step
 
 /// The canonical JSON text: keys sorted, no white space; equal manifests give equal bytes.
 std::string to_json(const Manifest& manifest);
-/// Inverse of to_json. Throws Error(kDamaged) for anything else than canonical text of this format version: unknown or
-/// missing keys, wrong types, negative numbers, duplicate keys, white space.
+/// The same of a step alone.
+std::string to_json(const CudaStep& step);
+/// Inverse of to_json. Throws Error(kDamaged) for anything else than canonical text of a version that is read: unknown
+/// or missing keys, wrong types, negative numbers, duplicate keys, white space.
 Manifest manifest_from_json(std::string_view text);
 
 /// Bytes of a compact tensor; throws Error(kDamaged) beyond 2^47.

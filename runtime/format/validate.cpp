@@ -8,6 +8,7 @@
 
 #include "runtime/format/error.h"
 #include "runtime/format/problem.h"
+#include "runtime/format/step_order.h"
 #include "runtime/format/turns.h"
 #include "runtime/format/validate_extents.h"
 #include "runtime/format/validate_memory.h"
@@ -197,30 +198,6 @@ void check_zeros(const Entry& entry, const Zeros& zeros) {
     require(apart || &other == &buffer, "entry '", entry.name, "' has a buffer where its zeros lie");
   }
 }
-
-/// Whether steps have ended when later ones start.
-class StepOrder {
- public:
-  explicit StepOrder(const Entry& entry) : steps_(entry.cuda_steps) {
-    for (const CpuStep& step : entry.cpu_steps)
-      barriers_.push_back(step.after || barriers_.empty() ? barriers_.size() : barriers_.back());
-  }
-
-  bool has_ended(size_t earlier, size_t step) const {
-    if (!barriers_.empty()) return earlier < barriers_[step];
-    std::set<size_t> open = {step};
-    while (!open.empty() && *open.rbegin() > earlier) {  // the latest first: each is taken once
-      const std::vector<int64_t>& after = steps_[*open.rbegin()].after;
-      open.erase(std::prev(open.end()));
-      for (const int64_t before : after) open.insert(static_cast<size_t>(before));
-    }
-    return open.contains(earlier);
-  }
-
- private:
-  const std::vector<CudaStep>& steps_;
-  std::vector<size_t> barriers_;  // by CPU step: the step with the last barrier before it
-};
 
 void check_order(const Entry& entry) {
   for (size_t i = 0; i < entry.cuda_steps.size(); ++i) {

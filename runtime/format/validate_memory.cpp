@@ -48,12 +48,17 @@ std::vector<Lifetime> uses_of(const Entry& entry) {
     place->second.first = std::min(place->second.first, step);
     place->second.last = std::max(place->second.last, step);
   };
-  for (size_t s = 0; s < entry.cpu_steps.size(); ++s) {
-    for (const int64_t arg : entry.cpu_steps[s].args) {
-      use(arg, static_cast<int64_t>(s));
-      for (const int64_t begin : entry.buffers[static_cast<size_t>(arg)].initial) use(begin, static_cast<int64_t>(s));
+  int64_t number = 0;
+  const auto add = [&](const auto& step) {
+    for (const int64_t arg : buffers_of(step)) {
+      use(arg, number);
+      for (const int64_t begin : entry.buffers[static_cast<size_t>(arg)].initial) use(begin, number);
     }
-  }
+    ++number;
+  };
+  std::ranges::for_each(entry.cpu_steps, add);
+  std::ranges::for_each(entry.cuda_steps, add);
+  for (const Zeros& zeros : entry.zeros) use(zeros.buffer, 0), use(zeros.buffer, number - 1);
   std::vector<Lifetime> all;
   for (const auto& [buffer, lifetime] : found) all.push_back(lifetime);
   return all;

@@ -6,7 +6,8 @@
 //                                            of integers, NaN of floats, whose fmod is exact
 // and or xor                                 bools
 // bitwise_and bitwise_or bitwise_xor
-// shift_left shift_right                     integers; the amount is less than the width
+// shift_left shift_right                     integers; an amount of the width or more, or below 0, moves every bit out:
+//                                            0, or the sign (-1 or 0) of a signed number moved right
 // equal -> bool                              any type
 // less less_equal greater greater_equal -> bool   numbers
 // prelu                                      a where a >= 0, else a * b
@@ -66,8 +67,19 @@ int64_t int_mod(int64_t a, int64_t b, DataType type) {
   const int64_t rest = int_fmod(a, b, type);
   return !is_u64(type) && rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;
 }
+int64_t int_shift_left(int64_t a, int64_t b, DataType type) {
+  return b < 0 || b >= type.bits() ? 0 : static_cast<int64_t>(static_cast<uint64_t>(a) << b);
+}
 int64_t int_shift_right(int64_t a, int64_t b, DataType type) {
-  return is_u64(type) ? static_cast<int64_t>(static_cast<uint64_t>(a) >> b) : a >> b;
+  const bool out = b < 0 || b >= type.bits();
+  if (is_u64(type)) return out ? 0 : static_cast<int64_t>(static_cast<uint64_t>(a) >> b);
+  return a >> (out ? 63 : b);
+}
+template <Op op>
+Expr te_shift(const Expr& a, const Expr& b) {
+  const int last = a.type().bits() - 1;
+  const bool sign = op == Op::kShiftRight && a.type().is_signed_int();
+  return select(b < lit(b, 0) || lit(b, last) < b, sign ? binary(op, a, lit(a, last)) : lit(a, 0), binary(op, a, b));
 }
 double nan_or(double a, double b, double otherwise) { return std::isnan(a) || std::isnan(b) ? NAN : otherwise; }
 
@@ -103,10 +115,8 @@ const Row kRows[] = {
      nullptr, [](int64_t a, int64_t b, DataType) { return a | b; }},
     {"bitwise_xor", Domain::kInteger, [](const Expr& a, const Expr& b) { return binary(Op::kXor, a, b); },
      nullptr, [](int64_t a, int64_t b, DataType) { return a ^ b; }},
-    {"shift_left", Domain::kInteger, [](const Expr& a, const Expr& b) { return binary(Op::kShiftLeft, a, b); },
-     nullptr, [](int64_t a, int64_t b, DataType) { return static_cast<int64_t>(static_cast<uint64_t>(a) << b); }},
-    {"shift_right", Domain::kInteger, [](const Expr& a, const Expr& b) { return binary(Op::kShiftRight, a, b); },
-     nullptr, int_shift_right},
+    {"shift_left", Domain::kInteger, te_shift<Op::kShiftLeft>, nullptr, int_shift_left},
+    {"shift_right", Domain::kInteger, te_shift<Op::kShiftRight>, nullptr, int_shift_right},
     {"equal", Domain::kAny, [](const Expr& a, const Expr& b) { return a == b; },
      [](double a, double b) { return a == b ? 1.0 : 0.0; }, [](int64_t a, int64_t b, DataType) -> int64_t { return a == b; }, Gives::kBool},
     {"less", Domain::kNumber, [](const Expr& a, const Expr& b) { return a < b; },

@@ -18,7 +18,8 @@ class Ranges(Case):
         for n in (1, 7, 8, 9, 16, 20):
             x = [(i * 7 % 11) / 4 - 1 for i in range(3 * n)]
             self.write("x.npy", npy((n, 3), x))
-            self.succeeds("run", "dense.tw", "--input", "x.npy", "--output", "y=@y.npy")
+            shown = self.succeeds("run", "dense.tw", "--input", "x.npy", "--output", "y=@y.npy").stdout
+            self.assertIn(f"y: f32[{n},5]", shown)
             got = npy_floats((self.folder / "y.npy").read_bytes())
             want = ob.dense_reference(x, m=n)
             self.assertEqual(len(got), len(want))
@@ -35,7 +36,7 @@ class Ranges(Case):
         self.assertIn("  n is 9 to 16, as the inputs say", shown)
         entries = json.loads(self.succeeds("inspect", "dense.tw", "--json").stdout)["manifest"]["entries"]
         self.assertEqual(entries[1]["extents"], [{"name": "n", "least": 9, "bound": 16, "inputs": [{"tensor": 0, "dim": 0, "times": 1}],
-                                                  "outputs": [{"tensor": 0, "dim": 0, "times": 1}]}])
+                                                  "outputs": [{"tensor": 0, "dim": 0, "times": 1}], "in_parts": True}])
 
     def test_verify_takes_sizes_between(self):
         self.succeeds("verify", "dense.tw")

@@ -6,13 +6,17 @@ import unittest
 import advise_test
 import analyze_test
 import command_test
+import ranges_test
 import reading_test
 import signature_test
 import surroundings_test
 import train_test
+import versions_test
+
+MODULES = (advise_test, analyze_test, command_test, ranges_test, reading_test, signature_test, surroundings_test, train_test, versions_test)
 
 if __name__ == "__main__":
-    found = [getattr(module, sys.argv[1]) for module in (command_test, advise_test, analyze_test, reading_test, signature_test, surroundings_test, train_test) if hasattr(module, sys.argv[1])]
+    found = [getattr(module, sys.argv[1]) for module in MODULES if hasattr(module, sys.argv[1])]
     suite = unittest.defaultTestLoader.loadTestsFromTestCase(found[0])
     result = unittest.TextTestRunner(verbosity=2).run(suite)
     for _, reason in result.skipped:

@@ -85,5 +85,37 @@ TEST(Bounded, BatchNormsRoundInEachOfTheirOperations) {
   }
 }
 
+// A quotient next to the middle of two steps may be either, here and in what reads it; one farther off may not.
+TEST(Bounded, QuantizedNumbersMayMoveAStepWhereTheirQuotientIsBetweenTwo) {
+  const graph::Graph body = graph::parse_graph(R"(graph g {
+  input x : f32[4]
+  input scale : f32[1]
+  input zero : f32[1]
+  a : f32[4] = div(x, scale) as a
+  b : f32[4] = round(a) as b
+  c : f32[4] = add(b, zero) as c
+  d : f32[4] = clip(c) {min = 0.0, max = 255.0} as d
+  q : u8[4] = cast(d) {to = "u8"} as q
+  e : f32[4] = cast(q) {to = "f32"} as e
+  y : f32[4] = mul(e, scale) as y
+  output q
+  output y
+})",
+                                               {});
+  const auto tensor = [](std::vector<double> values) {
+    graph::RefTensor t = graph::RefTensor::zeros({DataType::f32(), {static_cast<int64_t>(values.size())}});
+    t.floats = std::move(values);
+    return t;
+  };
+  const double near = std::ldexp(1.0, -20), step = 2;
+  const graph::RefTensor x = tensor({step * (71.5 + near), step * (71.5 - near), step * 71.4, step * 90});
+  const Bounded bounded = evaluate_bounded(body, ops::all_ops(), {x, tensor({step}), tensor({10})}, 3);
+  EXPECT_EQ(bounded.values[0].ints, (std::vector<int64_t>{82, 81, 81, 100}));
+  EXPECT_EQ(bounded.bounds[0], (std::vector<double>{1, 1, 0, 0}));
+  EXPECT_GE(bounded.bounds[1][0], step);
+  EXPECT_GE(bounded.bounds[1][1], step);
+  EXPECT_LT(bounded.bounds[1][3], step / 1000);
+}
+
 }  // namespace
 }  // namespace tw::artefact

@@ -133,9 +133,19 @@ TEST(Binary, Integers) {
     }
   }
   for (const char* op : {"shift_left", "shift_right"}) {
-    for (const TensorType& type : {i32({53}), u8({53})})
-      check({.op = op, .inputs = {type, type}, .ranges = {{-100, 100}, {0, 7}}});
+    for (const TensorType& type : {i32({53}), i64({53}), i8({53}), u8({53})})
+      check({.op = op, .inputs = {type, type}, .ranges = {{-100, 100}, {-3, 70}}});
   }
+}
+
+TEST(Binary, ShiftsOfTheWidthAndMore) {
+  const TensorType t = u8({4}), s = i8({4});
+  const RefTensor a = ints(t.type, {4}, {16, 4, 255, 255}), amount = ints(t.type, {4}, {16, 8, 7, 255});
+  EXPECT_EQ(run({.op = "shift_left", .inputs = {t, t}}, {a, amount})[0].ints, (Ints{0, 0, 128, 0}));
+  EXPECT_EQ(run({.op = "shift_right", .inputs = {t, t}}, {a, amount})[0].ints, (Ints{0, 0, 1, 0}));
+  const RefTensor b = ints(s.type, {4}, {-16, 4, -1, 127}), by = ints(s.type, {4}, {16, 8, -1, 7});
+  EXPECT_EQ(run({.op = "shift_left", .inputs = {s, s}}, {b, by})[0].ints, (Ints{0, 0, 0, -128}));
+  EXPECT_EQ(run({.op = "shift_right", .inputs = {s, s}}, {b, by})[0].ints, (Ints{-1, 0, -1, 0}));
 }
 
 TEST(Binary, DivisionEdges) {

@@ -121,8 +121,7 @@ TEST(Api, ACudaArtefactThatCannotRunHereIsRefused) {
   artefact.manifest.targets = {{format::TargetKind::kCuda, "sm_90a", {}}};
   artefact.manifest.kernels = {{"add", "cubin.0", 0, static_cast<int64_t>(artefact.code.size())}};
   artefact.manifest.entries[0].cpu_steps.clear();
-  const auto file =
-      format::serialize_artefact(artefact.manifest, {{"cubin.0", artefact.code}, {"weights", artefact.weights}});
+  const auto file = artefact.file();
   TwModel* model = nullptr;
   const test::Outcome outcome = api().model_load_memory(file.data(), file.size(), nullptr, &model);
   EXPECT_EQ(outcome.exit_code, 5) << outcome.message;

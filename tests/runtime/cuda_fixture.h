@@ -61,7 +61,7 @@ class CudaDevice : public ::testing::Test {
   void SetUp() override { fake = FakeGpu(); }
   void TearDown() override { expect_all_released(); }
   std::unique_ptr<runtime::DeviceModel> load(const TestArtefact& made, int device = 0) {
-    file_ = format::serialize_artefact(made.manifest, {{"cubin.0", made.code}, {"weights", made.weights}});
+    file_ = made.file();
     artefact_ = format::Artefact::parse(file_);
     runtime::Options options;
     options.device = device;

@@ -293,7 +293,7 @@ TEST_F(Cudnn, StepsOfArtefactsArePartsOfTheGraph) {
   const std::string call = std::string("cudnn 91900 41,2=5 ") + kResidual;
   const ProblemDescriptor problem = format::parse_problem(kResidual);
   const test::TestArtefact made = convolution_model(call);
-  const std::vector<uint8_t> file = format::serialize_artefact(made.manifest, {{"weights", made.weights}});
+  const std::vector<uint8_t> file = made.file();
   const format::Artefact artefact = format::Artefact::parse(file);
   const auto model = cuda::load_model(artefact, {}, driver_);
   const auto state = model->create_state({});
@@ -312,7 +312,7 @@ TEST_F(Cudnn, AnotherVersionComputesByItsOwnChoice) {
   const std::string call = std::string("cudnn 91400 41,2=5 ") + kResidual;
   const ProblemDescriptor problem = format::parse_problem(kResidual);
   const test::TestArtefact made = convolution_model(call);
-  const std::vector<uint8_t> file = format::serialize_artefact(made.manifest, {{"weights", made.weights}});
+  const std::vector<uint8_t> file = made.file();
   const format::Artefact artefact = format::Artefact::parse(file);
   const auto model = cuda::load_model(artefact, {}, driver_);
   const auto state = model->create_state({});

@@ -4,9 +4,12 @@
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <set>
 
 #include "runtime/format/error.h"
+#include "runtime/format/step_order.h"
 #include "runtime/format/validate.h"
+#include "tests/runtime/cuda_fixture.h"
 #include "tests/runtime/test_model.h"
 
 namespace tw {
@@ -18,7 +21,8 @@ using format::Manifest;
 using format::Place;
 
 std::vector<KernelUse> some_uses() {
-  return {{64, 100, 7, 128, {{format::DataType::kF32, 28, false}, {format::DataType::kBool, 1, true}}}, {192, 5, 1, 0}};
+  return {{64, 100, 7, 128, 0, {{format::DataType::kF32, 28, false}, {format::DataType::kBool, 1, true}}},
+          {192, 5, 1, 0, 9}};
 }
 
 std::string refusal(const std::function<void()>& check) {
@@ -127,6 +131,74 @@ TEST_F(ChangedManifest, IsRefusedWhereMemoryDisagrees) {
     e.buffers.push_back({Place::kArena, 0, e.buffers[2].offset + 4, 8, "other"});
     e.cpu_steps[1].args.push_back(static_cast<int64_t>(e.buffers.size()) - 1);
   });
+}
+
+#ifdef TW_RUNTIME_CUDA
+// Launches are data: what a kernel is told besides its buffers is known by its hash.
+TEST(LaunchesOfAManifest, AreRefusedWhereTheTableHasOthers) {
+  const test::TestArtefact made = test::scale_model(64);
+  made.sections();  // makes the table
+  const std::vector<KernelUse> uses = format::read_kernel_uses(made.uses);
+  const auto refuses = [&](const std::string& why, const std::function<void(Manifest&, Entry&)>& change) {
+    Manifest changed = made.manifest;
+    change(changed, changed.entries[0]);
+    const std::string said = refusal([&] { format::check_kernel_uses(changed, uses); });
+    EXPECT_TRUE(why.empty() ? said.empty() : said.find(why) != std::string::npos) << said << " for " << why;
+  };
+  const std::string way = "or not in this way", buffers = "other tiles or buffers";
+  refuses("", [](Manifest&, Entry&) {});
+  refuses(way, [](Manifest&, Entry& e) { ++e.cuda_steps[0].grid[1]; });
+  refuses(way, [](Manifest&, Entry& e) { e.cuda_steps[0].block[0] *= 2; });
+  refuses(way, [](Manifest&, Entry& e) { e.cuda_steps[1].shared_bytes -= 1; });
+  refuses(way, [](Manifest&, Entry& e) { e.cuda_steps[0].params.back() ^= 1; });
+  refuses(way, [](Manifest&, Entry& e) { e.cuda_steps[1].relocations[1].addend = 0; });
+  refuses(way, [](Manifest&, Entry& e) { e.cuda_steps[0].relocations.pop_back(); });
+  refuses(way, [](Manifest&, Entry& e) { e.cuda_steps[1].overlaps = false; });
+  refuses(way, [](Manifest&, Entry& e) { e.cuda_steps[0].kernel = 1; });
+  refuses(way, [](Manifest& m, Entry&) { m.kernels[0].name = "fail"; });
+  refuses(way, [](Manifest& m, Entry&) { m.kernels[0].section = "cubin.1"; });
+  refuses(buffers, [](Manifest&, Entry& e) { e.buffers[1].bytes -= 4; });
+  refuses(buffers, [](Manifest&, Entry& e) { e.zeros = {{1, 0, 16}}; });
+  refuses(buffers, [](Manifest&, Entry& e) { e.cuda_steps[0].relocations[2].buffer = 3; });
+  refuses(buffers, [](Manifest&, Entry& e) { e.outputs[0].dtype = format::DataType::kI32; });
+  refuses("does not wait for step", [](Manifest&, Entry& e) { e.cuda_steps[1].after.clear(); });
+  refuses("which no step before it has written",
+          [](Manifest&, Entry& e) { std::swap(e.cuda_steps[0], e.cuda_steps[1]); });
+  refuses("no step writes its output", [](Manifest&, Entry& e) { e.cuda_steps.pop_back(); });
+  refuses("", [](Manifest&, Entry& e) { e.cuda_steps[0].name = "another name"; });
+}
+#endif
+
+// Of two branches, steps of one may run beside those of the other until a step waits for both.
+TEST(StepOrder, KnowsWhatMayStillRun) {
+  Entry entry;
+  const std::vector<std::vector<int64_t>> after = {{}, {0}, {0}, {2}, {1, 3}, {4}, {3}};
+  for (const auto& steps : after) {
+    entry.cuda_steps.emplace_back();
+    entry.cuda_steps.back().after = steps;
+  }
+  const format::StepOrder order(entry);
+  std::vector<std::set<size_t>> ended(after.size());
+  for (size_t s = 0; s < after.size(); ++s) {
+    for (const int64_t before : after[s]) {
+      ended[s].insert(static_cast<size_t>(before));
+      ended[s].insert(ended[static_cast<size_t>(before)].begin(), ended[static_cast<size_t>(before)].end());
+    }
+    for (size_t t = 0; t < s; ++t) EXPECT_EQ(order.has_ended(t, s), ended[s].contains(t)) << t << " " << s;
+  }
+}
+
+// Two chains beside each other: in each every step waits for the one before it.
+Entry two_chains(int64_t steps) {
+  Entry entry;
+  entry.cuda_steps.resize(static_cast<size_t>(steps));
+  for (int64_t s = 2; s < steps; ++s) entry.cuda_steps[static_cast<size_t>(s)].after = {s - 2};
+  return entry;
+}
+
+TEST(StepOrder, ManyBranchesAreRefusedBeforeTheyFillMemory) {
+  EXPECT_EQ(format::StepOrder(two_chains(2000)).open(1999).size(), 1000);
+  EXPECT_NE(refusal([] { format::StepOrder order(two_chains(20'000)); }).find("too many branches"), std::string::npos);
 }
 
 }  // namespace

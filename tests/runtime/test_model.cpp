@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <set>
 
 // The kernels are data, as in an artefact: assembled into a read-only section and never run from there.
 asm(R"(
@@ -117,24 +118,53 @@ bool is_written(int64_t kernel, size_t a) {
   return kernel == code.reverse ? a == 1 : a == 2 || a == 3;
 }
 
-format::KernelArgument argument(const format::Entry& entry, const format::CpuStep& step, int64_t kernel, size_t a) {
-  if (step.args[a] < 0 || step.args[a] >= std::ssize(entry.buffers)) return {};
-  const format::Buffer& buffer = entry.buffers[static_cast<size_t>(step.args[a])];
+format::DataType dtype_of(const format::Entry& entry, const format::Buffer& buffer) {
   const bool is_input = buffer.place == format::Place::kInput, is_output = buffer.place == format::Place::kOutput;
   const auto& specs = is_input ? entry.inputs : entry.outputs;
   const bool has_spec = (is_input || is_output) && buffer.index < std::ssize(specs);
-  return {has_spec ? specs[static_cast<size_t>(buffer.index)].dtype : format::DataType::kF32, buffer.bytes,
-          is_written(kernel, a)};
+  return has_spec ? specs[static_cast<size_t>(buffer.index)].dtype : format::DataType::kF32;
+}
+
+format::KernelArgument argument(const format::Entry& entry, const format::CpuStep& step, int64_t kernel, size_t a) {
+  if (step.args[a] < 0 || step.args[a] >= std::ssize(entry.buffers)) return {};
+  const format::Buffer& buffer = entry.buffers[static_cast<size_t>(step.args[a])];
+  return {dtype_of(entry, buffer), buffer.bytes, is_written(kernel, a)};
+}
+
+// Of a launch: an output, an error word and what nobody has touched before are written.
+format::KernelUse use_of(const format::Manifest& manifest, const format::Entry& entry, const format::CudaStep& step,
+                         std::set<int64_t>& touched) {
+  const format::Kernel& kernel = manifest.kernels[static_cast<size_t>(step.kernel)];
+  format::KernelUse use{std::stoll(kernel.section.substr(sizeof "cubin")), kernel.bytes, 1, 0,
+                        format::launch_key(kernel.name, step), {}};
+  for (const int64_t b : format::buffers_of(step)) {
+    if (b < 0 || b >= std::ssize(entry.buffers)) return use;
+    const format::Buffer& buffer = entry.buffers[static_cast<size_t>(b)];
+    const bool is_fresh = touched.insert(b).second && buffer.initial.empty();
+    const bool is_arena = buffer.place == format::Place::kArena;
+    const bool is_read = buffer.place == format::Place::kInput || buffer.place == format::Place::kWeights ||
+                         buffer.place == format::Place::kState || (is_arena && !is_fresh);
+    use.arguments.push_back({dtype_of(entry, buffer), buffer.bytes, !is_read});
+  }
+  for (const format::Zeros& zeros : entry.zeros) {
+    if (std::ranges::count(format::buffers_of(step), zeros.buffer) > 0) use.scratch_bytes += zeros.bytes;
+  }
+  return use;
 }
 
 // As the steps call them.
 std::vector<format::KernelUse> uses_of(const format::Manifest& manifest) {
   std::vector<format::KernelUse> uses;
   for (const format::Entry& entry : manifest.entries) {
+    std::set<int64_t> touched;
+    for (const format::CudaStep& step : entry.cuda_steps) {
+      if (!step.call.empty() || step.kernel < 0 || step.kernel >= std::ssize(manifest.kernels)) continue;
+      uses.push_back(use_of(manifest, entry, step, touched));
+    }
     for (const format::CpuStep& step : entry.cpu_steps) {
       if (step.kernel < 0 || step.kernel >= std::ssize(manifest.kernels)) continue;
       const format::Kernel& kernel = manifest.kernels[static_cast<size_t>(step.kernel)];
-      format::KernelUse use{kernel.offset, kernel.bytes, step.tiles, entry.scratch_bytes_per_thread, {}};
+      format::KernelUse use{kernel.offset, kernel.bytes, step.tiles, entry.scratch_bytes_per_thread, 0, {}};
       for (size_t a = 0; a < step.args.size(); ++a) use.arguments.push_back(argument(entry, step, kernel.offset, a));
       if (std::ranges::find(uses, use) == uses.end()) uses.push_back(std::move(use));
     }
@@ -146,7 +176,12 @@ std::vector<format::KernelUse> uses_of(const format::Manifest& manifest) {
 
 std::vector<format::Section> TestArtefact::sections() const {
   uses = format::to_bytes(uses_of(manifest));
-  return {{"weights", weights}, {"code", code}, {"kernels", uses}, {"plan", plan}, {"states", states}};
+  const bool is_cpu = manifest.kind() == format::TargetKind::kCpu;
+  return {{"weights", weights},
+          {is_cpu ? "code" : "cubin.0", code},
+          {"kernels", uses},
+          {"plan", plan},
+          {"states", states}};
 }
 
 std::vector<uint8_t> TestArtefact::file() const { return format::serialize_artefact(manifest, sections()); }

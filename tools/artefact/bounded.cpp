@@ -1,9 +1,11 @@
 #include "artefact/bounded.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <ranges>
 
+#include "core/ulp.h"
 #include "driver/tune/tolerance.h"
 #include "expr/elementary.h"
 #include "expr/word_product.h"
@@ -58,6 +60,18 @@ double contraction_length(const graph::Node& node, const std::vector<RefTensor>&
   return each * static_cast<double>(num_elements(w)) / static_cast<double>(std::max<int64_t>(1, w[0]));
 }
 
+// Whether a node's result has no error of its own: a whole number, one of the operands, or a sum of whole numbers that
+// its type holds. Between a division and a quantized number there are only these.
+bool is_exact(const graph::Node& node, const std::vector<RefTensor>& inputs, const RefTensor& out) {
+  constexpr std::array<std::string_view, 6> kExact = {"round", "floor", "ceil", "min", "max", "clip"};
+  if (std::ranges::find(kExact, node.op) != kExact.end()) return true;
+  if (node.op != "add" && node.op != "sub") return false;
+  const double most = std::ldexp(1.0, significand_bits(out.type.type));
+  const auto is_whole = [&](double x) { return x == std::nearbyint(x) && std::fabs(x) <= most; };
+  const auto all_whole = [&](const RefTensor& t) { return std::ranges::all_of(t.floats, is_whole); };
+  return all_whole(out) && std::ranges::all_of(inputs, all_whole);
+}
+
 // Whose errors are counted: those of the algorithm that computes an operator, or of the sums that define it.
 enum class Errors : uint8_t { kOfAlgorithms, kOfOperators };
 
@@ -78,18 +92,27 @@ class Evaluation {
         body.values, [](const graph::Value& v) { return !v.type.type.is_float() || v.type.type == DataType::f64(); });
     magnification_ = all_f64 ? driver::kF64Magnification : 1;
     for (const graph::Node& node : body.nodes) run_exact(node);
+    has_steps_ = std::ranges::any_of(body.nodes, [&](const graph::Node& node) {
+      const auto is_float = [&](graph::ValueId id) { return id != graph::kAbsent && body.value(id).type.type.is_float(); };
+      return std::ranges::any_of(node.inputs, is_float) && !std::ranges::all_of(node.outputs, is_float);
+    });
   }
 
   Bounded run(int trials) {
     Bounded out;
     for (const graph::ValueId id : body_.outputs) {
       out.values.push_back(exact_[id]);
-      out.bounds.emplace_back(exact_[id].floats.size(), 0.0);
+      out.bounds.emplace_back(exact_[id].type.elements(), 0.0);
     }
-    for (int trial = 0; trial < trials; ++trial) run_trial(trial, out);
+    for (int trial = 0; trial < trials; ++trial) add_deviations(run_trial(trial, magnification_), magnification_, out);
     const auto min = whose_ == Errors::kOfAlgorithms ? driver::MinBound::kMean : driver::MinBound::kMedian;
-    for (size_t o = 0; o < out.values.size(); ++o)
-      driver::finish_bounds(rounded_type(out.values[o].type.type), out.values[o].floats, out.bounds[o], min);
+    for (size_t o = 0; o < out.values.size(); ++o) {
+      if (out.values[o].is_float())
+        driver::finish_bounds(rounded_type(out.values[o].type.type), out.values[o].floats, out.bounds[o], min);
+    }
+    for (int trial = 0; has_steps_ && trial < trials; ++trial) {
+      for (const double turn : {driver::kSafety, -driver::kSafety}) add_deviations(run_trial(trial, turn), 1, out);
+    }
     return out;
   }
 
@@ -123,6 +146,10 @@ class Evaluation {
     const double u_sum = rounding.sum;
     std::vector<double> error(out.floats.size(), 0.0);
     if (op_class == graph::OpClass::kInjective) return error;
+    if (is_exact(node, inputs, out)) {
+      add_stored_error(out, error);
+      return error;
+    }
     double scale = 0;
     RefTensor magnitude = out;
     if (node.op == "winograd_conv") {
@@ -186,11 +213,11 @@ class Evaluation {
   }
 
   // Stores what is no result of a node, inputs and constants, in another type: returns whether that may move anything.
-  bool round_leaf(graph::ValueId id, int trial, RefTensor& value) const {
+  bool round_leaf(graph::ValueId id, int trial, double times, RefTensor& value) const {
     if (stored_type(value.type.type) == value.type.type || body_.producer(id) >= 0) return false;
     std::vector<double> error(value.floats.size(), 0.0);
     add_stored_error(value, error);
-    for (size_t i = 0; i < error.size(); ++i) value.floats[i] += sign(trial, id, i) * error[i];
+    for (size_t i = 0; i < error.size(); ++i) value.floats[i] += sign(trial, id, i) * error[i] * times;
     return true;
   }
 
@@ -225,10 +252,12 @@ class Evaluation {
     return (split_mix(stream * kSplitMixStep + i) & 1) != 0 ? 1.0 : -1.0;
   }
 
-  void run_trial(int trial, Bounded& out) {
+  // All values with the errors of one trial, `times` as large as they may be.
+  std::vector<RefTensor> run_trial(int trial, double times) const {
     std::vector<RefTensor> values = exact_;
     std::vector<bool> moved(values.size(), false);
-    for (size_t v = 0; v < values.size(); ++v) moved[v] = round_leaf(static_cast<graph::ValueId>(v), trial, values[v]);
+    for (size_t v = 0; v < values.size(); ++v)
+      moved[v] = round_leaf(static_cast<graph::ValueId>(v), trial, times, values[v]);
     for (const graph::Node& node : body_.nodes) {
       // Exact inputs give the exact outputs again: only their own error is added.
       const bool same =
@@ -239,15 +268,21 @@ class Evaluation {
         const graph::ValueId id = node.outputs[k];
         RefTensor result = same ? exact_[id] : std::move(outputs[k]);
         for (size_t i = 0; i < errors_[id].size(); ++i)
-          result.floats[i] += sign(trial, id, i) * errors_[id][i] * magnification_;
+          result.floats[i] += sign(trial, id, i) * errors_[id][i] * times;
         values[id] = std::move(result);
         moved[id] = true;
       }
     }
+    return values;
+  }
+
+  // How far a trial, whose errors were `times` too large, moved the outputs.
+  void add_deviations(const std::vector<RefTensor>& values, double times, Bounded& out) const {
     for (size_t o = 0; o < out.values.size(); ++o) {
-      const RefTensor& moved_value = values[body_.outputs[o]];
+      const RefTensor& moved = values[body_.outputs[o]];
       for (size_t i = 0; i < out.bounds[o].size(); ++i) {
-        const double deviation = std::fabs(moved_value.floats[i] - out.values[o].floats[i]) / magnification_;
+        const auto at = static_cast<int64_t>(i);
+        const double deviation = std::fabs(moved.at(at) - out.values[o].at(at)) / times;
         if (std::isfinite(deviation)) out.bounds[o][i] = std::max(out.bounds[o][i], deviation);
       }
     }
@@ -261,6 +296,7 @@ class Evaluation {
   std::vector<RefTensor> exact_;
   std::vector<std::vector<double>> errors_;
   double magnification_ = 1;  // of the errors, while their effect is looked for
+  bool has_steps_ = false;    // whole numbers are made of floats: an effect is nothing, or a step
 };
 
 }  // namespace

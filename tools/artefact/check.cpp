@@ -82,8 +82,8 @@ void check_artefact(const std::vector<uint8_t>& artefact) {
     check_tensors(entry, read.graph, read.graph.inputs, entry.inputs);
     check_extents(entry, read.graph);
     check_tensors(entry, read.graph, read.graph.outputs, entry.outputs);
-    check_steps(entry, read, entry.cpu_steps);
-    if (entry.cpu_steps.empty()) check_steps(entry, read, entry.cuda_steps);
+    const bool is_cpu = manifest.kind() == format::TargetKind::kCpu;
+    is_cpu ? check_steps(entry, read, entry.cpu_steps) : check_steps(entry, read, entry.cuda_steps);
   }
 }
 

@@ -79,13 +79,13 @@ int run(const GlobalOptions& global, const VerbOptions& options) {
     const Summary s = summarize(outputs[i]);
     if (global.json) {
       list.push_back({{"name", names[i].name},
-                      {"dtype", to_string(names[i].type.type)},
-                      {"shape", names[i].type.shape},
+                      {"dtype", to_string(outputs[i].type.type)},
+                      {"shape", outputs[i].type.shape},
                       {"min", s.low},
                       {"max", s.high},
                       {"mean", s.mean}});
     } else {
-      say(global, fmt::format("{}: {}  min {:.6g}  max {:.6g}  mean {:.6g}", names[i].name, to_string(names[i].type),
+      say(global, fmt::format("{}: {}  min {:.6g}  max {:.6g}  mean {:.6g}", names[i].name, to_string(outputs[i].type),
                               s.low, s.high, s.mean));
     }
   }

@@ -8,6 +8,7 @@
 
 namespace tw::driver {
 
+inline constexpr double kSafety = 4;  // of each bound: 4 * u * sqrt(K) * sum|a_i b_i|
 /// How much larger errors of f64 are made while their effect is looked for: one of one unit in the last place would be
 /// lost in the reference's own rounding.
 inline constexpr double kF64Magnification = 65536;

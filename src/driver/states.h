@@ -1,7 +1,6 @@
 // States: inputs and outputs of a model that its artefact keeps from one run to the next.
 #pragma once
 #include <map>
-#include <optional>
 #include <span>
 #include <string>
 #include <vector>

@@ -7,7 +7,6 @@
 // (graph/repeat.h), whose body is what each turn computes.
 #pragma once
 #include <cstddef>
-#include <functional>
 #include <map>
 #include <memory>
 #include <string>

@@ -15,7 +15,6 @@
 #include <limits>
 
 #include "graph/ref_tensor.h"
-#include "support/error.h"
 #include "support/lexer.h"
 
 namespace tw::graph {

@@ -5,7 +5,6 @@
 #include "expr/affine.h"
 #include "lower/passes.h"
 #include "lower/simplify.h"
-#include "support/join.h"
 #include "te/te.h"
 
 namespace tw::lower {

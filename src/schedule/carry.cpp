@@ -7,7 +7,6 @@
 #include "schedule/stage.h"
 #include "support/error.h"
 #include "support/join.h"
-#include "te/axes.h"
 
 namespace tw::schedule {
 namespace {

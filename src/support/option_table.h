@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "support/option_value.h"
-#include "support/text.h"
 
 namespace tw {
 

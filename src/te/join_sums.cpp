@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "expr/analyzer.h"
 #include "te/axes.h"
 #include "te/reads.h"
 

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <map>
 
-#include "support/error.h"
 #include "support/join.h"
 #include "te/parser.h"
 #include "te/text.h"

@@ -1,7 +1,6 @@
 #include "te/rewrite.h"
 
 #include <algorithm>
-#include <set>
 
 #include "expr/analyzer.h"
 #include "support/error.h"

@@ -5,7 +5,6 @@
 #include <set>
 
 #include "te/reads.h"
-#include "te/rewrite.h"
 
 namespace tw::te {
 namespace {

@@ -1,6 +1,5 @@
 // Norms over many tensors, and what is finite.
 #pragma once
-#include <vector>
 
 #include "graph/gradient.h"
 

@@ -17,7 +17,6 @@
 #include "schedule/match/stages.h"
 #include "support/math.h"
 #include "te/axes.h"
-#include "te/reads.h"
 
 namespace tw::construct {
 namespace {

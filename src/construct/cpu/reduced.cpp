@@ -16,9 +16,7 @@
 #include "schedule/match/chain.h"
 #include "schedule/match/stages.h"
 #include "support/math.h"
-#include "te/axes.h"
 #include "te/reads.h"
-#include "te/rewrite.h"
 
 namespace tw::construct {
 namespace {

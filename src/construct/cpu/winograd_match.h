@@ -1,11 +1,9 @@
 // Recognises Winograd convolution in a te program (ops/winograd_conv.cpp) by its stages.
 #pragma once
-#include <map>
 #include <string>
 #include <vector>
 
 #include "construct/cpu/winograd_blocks.h"
-#include "schedule/match/contraction.h"
 #include "support/error.h"
 #include "te/te.h"
 

@@ -10,7 +10,6 @@
 #include "support/math.h"
 #include "te/axes.h"
 #include "te/reads.h"
-#include "te/rewrite.h"
 
 namespace tw::construct {
 namespace {

@@ -16,7 +16,6 @@
 #include "core/target_features.h"
 #include "expr/analyzer.h"
 #include "support/math.h"
-#include "te/axes.h"
 #include "te/row_mask.h"
 
 namespace tw::construct {

@@ -8,7 +8,6 @@
 #include "core/model_units.h"
 #include "core/target_features.h"
 #include "expr/affine.h"
-#include "runtime/format/manifest.h"
 #include "support/join.h"
 #include "support/math.h"
 #include "te/axes.h"

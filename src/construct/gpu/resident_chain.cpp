@@ -13,9 +13,7 @@
 #include "construct/gpu/streamed_chain.h"
 #include "construct/gpu/warp_rows.h"
 #include "core/model_units.h"
-#include "support/join.h"
 #include "support/math.h"
-#include "te/axes.h"
 #include "te/rewrite.h"
 
 namespace tw::construct {

@@ -11,7 +11,6 @@
 #include "driver/machine/parameters_file.h"
 #include "measure/cuda_executor.h"
 #include "runtime/format/atomic_file.h"
-#include "runtime/format/error.h"
 #include "support/hash.h"
 #include "targets/cuda/data_sheets.h"
 #ifdef TW_HAVE_CUDA

@@ -2,9 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <iterator>
 #include <limits>
-#include <ranges>
 #include <set>
 
 #include "driver/tune/tolerance.h"

@@ -1,14 +1,12 @@
 // The public entry points.
 #include "frontend/onnx/import.h"
 
-#include <algorithm>
 #include <filesystem>
 
 #include "frontend/onnx/equal_parameters.h"
 #include "frontend/onnx/file/model_file.h"
 #include "frontend/onnx/file/skeleton.h"
 #include "frontend/onnx/importer.h"
-#include "frontend/onnx/limits.h"
 #include "frontend/onnx/node_order.h"
 
 namespace tw::frontend {

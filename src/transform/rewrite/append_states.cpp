@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <map>
-#include <tuple>
 
 #include "graph/ref_tensor.h"
 #include "support/error.h"

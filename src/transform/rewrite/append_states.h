@@ -1,7 +1,6 @@
 // States that grow by a few rows in every run, as states of one capacity: caches of attention that a model
 // concatenates.
 #pragma once
-#include <string>
 #include <vector>
 
 #include "graph/op.h"

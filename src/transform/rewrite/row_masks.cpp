@@ -1,6 +1,5 @@
 #include "transform/rewrite/row_masks.h"
 
-#include <algorithm>
 #include <cmath>
 
 #include "graph/ref_tensor.h"

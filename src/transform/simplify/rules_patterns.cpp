@@ -1,7 +1,6 @@
 // Decomposed operators. A match replaces the last node of the pattern only; the others die when nothing else reads
 // them.
 #include <algorithm>
-#include <cmath>
 
 #include "transform/constants.h"
 #include "transform/rules.h"

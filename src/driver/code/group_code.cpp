@@ -4,10 +4,10 @@
 #include <bit>
 #include <type_traits>
 
-#include "core/target_features.h"
 #include "dataflow/work.h"
 #include "schedule/match/contraction.h"
 #include "support/error.h"
+#include "support/join.h"
 #include "te/followed_layouts.h"
 #include "te/join_outputs.h"
 #include "te/join_sums.h"

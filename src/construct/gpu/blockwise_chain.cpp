@@ -13,7 +13,6 @@
 #include "construct/gpu/streamed_chain.h"
 #include "construct/gpu/warp_rows.h"
 #include "core/model_units.h"
-#include "core/target_features.h"
 #include "expr/analyzer.h"
 #include "support/math.h"
 #include "te/row_mask.h"

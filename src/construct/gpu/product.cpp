@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <numeric>
 
-#include "core/target_features.h"
 #include "expr/affine.h"
 #include "expr/analyzer.h"
 #include "expr/inside.h"

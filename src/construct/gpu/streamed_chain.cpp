@@ -9,7 +9,6 @@
 
 #include "construct/gpu/warp_rows.h"
 #include "core/model_units.h"
-#include "core/target_features.h"
 #include "support/join.h"
 #include "support/math.h"
 #include "te/reads.h"

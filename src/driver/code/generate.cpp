@@ -5,7 +5,6 @@
 #include <optional>
 #include <thread>
 
-#include "core/target_features.h"
 #include "driver/code/format_type.h"
 #include "lower/version.h"
 #include "measure/cuda_executor.h"

@@ -5,7 +5,6 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 
-#include "core/target_name.h"
 #include "driver/machine/bounds.h"
 #include "driver/machine/device_measure.h"
 #include "driver/machine/parameters_file.h"

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "core/model_units.h"
-#include "core/target_features.h"
 #include "schedule/match/row_products.h"
 #include "schedule/match/stages.h"
 #include "support/math.h"

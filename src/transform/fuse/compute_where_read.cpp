@@ -15,7 +15,6 @@
 #include <ranges>
 #include <set>
 
-#include "transform/fuse/grouping.h"
 #include "transform/passes.h"
 #include "transform/roles.h"
 #include "transform/storage_order.h"

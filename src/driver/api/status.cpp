@@ -9,7 +9,7 @@
 #include "driver/option_table.h"
 #include "frontend/onnx/imported.h"
 #include "frontend/onnx/shape_binding.h"
-#include "support/node_error.h"
+#include "support/error.h"
 
 namespace tw::driver::api {
 namespace {

@@ -10,10 +10,6 @@
 namespace tw::lower {
 namespace {
 
-using loop::Stmt;
-using loop::StmtKind;
-using Stmts = std::vector<Stmt>;
-
 class MaskParter {
  public:
   MaskParter(const loop::Kernel& kernel, Analyzer& ranges) : ranges_(ranges) {

@@ -7,10 +7,6 @@
 namespace tw::transform {
 namespace {
 
-using graph::Graph;
-using graph::Node;
-using graph::ValueId;
-
 class StateNarrower {
  public:
   StateNarrower(const Graph& graph, const graph::OpTable& ops, DataType dtype)

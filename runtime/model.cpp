@@ -8,7 +8,6 @@
 #include "runtime/format/error.h"
 #include "runtime/parts.h"
 #include "runtime/read_file.h"
-#include "runtime/tensors.h"
 
 namespace tw::runtime {
 namespace {

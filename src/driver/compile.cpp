@@ -15,7 +15,6 @@
 #include "driver/ranges.h"
 #include "driver/state_length.h"
 #include "driver/states.h"
-#include "frontend/onnx/import.h"
 #include "graph/repeat.h"
 #include "ops/list.h"
 #include "support/error.h"

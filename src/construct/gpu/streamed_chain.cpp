@@ -8,7 +8,6 @@
 #include <array>
 
 #include "construct/gpu/warp_rows.h"
-#include "core/model_units.h"
 #include "support/join.h"
 #include "support/math.h"
 #include "te/reads.h"

@@ -9,7 +9,6 @@
 #include "lower/version.h"
 #include "measure/cuda_executor.h"
 #include "runtime/format/problem.h"
-#include "support/error.h"
 #include "support/join.h"
 #include "support/parallel.h"
 #ifdef TW_HAVE_LLVM

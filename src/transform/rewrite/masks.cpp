@@ -1,7 +1,6 @@
 #include "transform/rewrite/masks.h"
 
 #include <algorithm>
-#include <cmath>
 #include <functional>
 
 #include "transform/constants.h"

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
 
 #include "frontend/onnx/edit/activations.h"
 #include "frontend/onnx/edit/main_graph.h"

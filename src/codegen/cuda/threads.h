@@ -46,4 +46,9 @@ struct Combination {
 /// threads store to the same element in another way.
 std::optional<Combination> combination_of(const ThreadGroup& group);
 
+/// For a register buffer that is allocated in `scope` outside of thread loops: the dims that tell the thread. Threads
+/// may have a copy each of one element, if all that is stored there are constants and what they combine. Throws
+/// InternalError when they use one element in another way, or other threads in different loops.
+std::vector<bool> thread_dims(const loop::Buffer& buffer, const std::vector<loop::Stmt>& scope);
+
 }  // namespace tw::codegen

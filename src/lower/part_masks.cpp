@@ -2,7 +2,6 @@
 #include <set>
 
 #include "expr/extreme.h"
-#include "lower/copy.h"
 #include "lower/passes.h"
 #include "lower/simplify.h"
 #include "support/join.h"

@@ -1,4 +1,4 @@
-// Simplification of statements under known ranges; shared by several passes.
+// What several passes do with statements: simplified under known ranges, and copied in one walk.
 #pragma once
 #include "expr/analyzer.h"
 #include "loop/loop.h"
@@ -29,5 +29,9 @@ struct Refinement {
   Interval otherwise;
 };
 Refinement refine(const Expr& condition, const Analyzer& analyzer);
+
+/// A copy of `stmts` to stand beside the original: `values` in place of the variables around them, and `suffix` behind
+/// the name of every loop and let inside.
+std::vector<loop::Stmt> renamed_copy(const std::vector<loop::Stmt>& stmts, VarMap values, std::string suffix);
 
 }  // namespace tw::lower

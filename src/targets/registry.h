@@ -42,5 +42,8 @@ std::vector<std::string> x86_64_missing(const TargetInfo& target);
 /// cuda/target.cpp
 std::vector<TargetInfo> cuda_architectures();
 std::span<const construct::Constructor> cuda_families();
+/// cuda/cutlass_family.cpp: rows of the library of templates that are built, best predicted first, for groups that they
+/// compute; of the right architecture.
+Result<construct::Candidates> construct_templates(const construct::GroupTask& task, const TargetInfo& target);
 
 }  // namespace tw::targets

@@ -1,7 +1,7 @@
 // Masks leave the turns that lie inside of what they keep.
 #include <set>
 
-#include "expr/extreme.h"
+#include "expr/analyzer.h"
 #include "lower/passes.h"
 #include "lower/simplify.h"
 #include "support/join.h"

@@ -4,7 +4,7 @@
 #include <map>
 #include <optional>
 
-#include "expr/extreme.h"
+#include "expr/analyzer.h"
 #include "schedule/stage.h"
 #include "support/error.h"
 #include "support/join.h"

@@ -5,7 +5,6 @@
 
 #include "expr/affine.h"
 #include "expr/analyzer.h"
-#include "expr/inside.h"
 #include "runtime/format/manifest.h"
 #include "schedule/match/stages.h"
 #include "support/math.h"

@@ -4,7 +4,6 @@
 #include <map>
 
 #include "te/axes.h"
-#include "te/join_sums.h"
 #include "te/reads.h"
 
 namespace tw::te {

@@ -1,8 +1,7 @@
-#include "te/join_sums.h"
-
 #include <algorithm>
 
 #include "te/axes.h"
+#include "te/join_outputs.h"
 #include "te/reads.h"
 
 namespace tw::te {

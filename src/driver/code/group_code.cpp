@@ -10,7 +10,6 @@
 #include "support/join.h"
 #include "te/followed_layouts.h"
 #include "te/join_outputs.h"
-#include "te/join_sums.h"
 #include "te/merge_axes.h"
 #include "te/reads.h"
 #include "te/rewrite.h"

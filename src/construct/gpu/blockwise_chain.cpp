@@ -4,13 +4,11 @@
 // rows of its own: for a block of steps sums of the other products stay in its registers, become the last one's left
 // operand where they are, and are multiplied at once. Other operands pass through shared memory, a block ahead. Unlike
 // online sums (gpu/streamed_chain.cpp) nothing of a row is combined, so that sums go on from block to block.
-#include "construct/gpu/blockwise_chain.h"
-
 #include <algorithm>
 #include <array>
 #include <memory>
 
-#include "construct/gpu/streamed_chain.h"
+#include "construct/gpu/chain_kernels.h"
 #include "construct/gpu/warp_rows.h"
 #include "core/model_units.h"
 #include "expr/analyzer.h"

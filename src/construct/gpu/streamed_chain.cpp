@@ -3,10 +3,9 @@
 // their matrix instructions leave them, are combined along rows by the lanes that share one, and become the left
 // operand of the second product where they are. Only keys and values pass through shared memory, a block ahead. Where
 // warp groups have instructions of their own, four warps share 64 rows.
-#include "construct/gpu/streamed_chain.h"
-
 #include <array>
 
+#include "construct/gpu/chain_kernels.h"
 #include "construct/gpu/warp_rows.h"
 #include "support/join.h"
 #include "support/math.h"

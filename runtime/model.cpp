@@ -6,8 +6,8 @@
 
 #include "runtime/device/cpu/cpu_features.h"
 #include "runtime/format/error.h"
+#include "runtime/memory.h"
 #include "runtime/parts.h"
-#include "runtime/read_file.h"
 
 namespace tw::runtime {
 namespace {

@@ -13,7 +13,6 @@
 #include "driver/machine/parameters_file.h"
 #include "driver/other_extents.h"
 #include "driver/ranges.h"
-#include "driver/state_length.h"
 #include "driver/states.h"
 #include "graph/repeat.h"
 #include "ops/list.h"

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "driver/options.h"
+#include "frontend/onnx/import.h"
 #include "graph/graph.h"
 #include "runtime/format/manifest.h"
 #include "transform/in_place.h"
@@ -39,5 +40,12 @@ std::vector<format::State> place_states(const graph::Graph& graph, std::span<con
 /// The section "states": empty when all begin with zeros. What is placed in 16 bits has the type `dtype`.
 std::vector<uint8_t> initial_values(std::span<const format::State> placed, std::span<const StatePair> states,
                                     const StateLayouts& layouts, DataType dtype);
+
+/// States of `states` that grow (transform/rewrite/append_states.h) stand for shorter ones: the model, imported as
+/// `import` says, must not compute with their length. Imports it with one row more and compares: the same nodes, other
+/// extents, constants that only become longer. Throws Unsupported naming the first node or constant that differs.
+/// Models without a skeleton are not compared.
+void check_lengths(const frontend::ImportResult& model, const frontend::ImportOptions& import,
+                   std::span<const StatePair> states);
 
 }  // namespace tw::driver

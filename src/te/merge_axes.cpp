@@ -8,7 +8,6 @@
 #include "support/join.h"
 #include "te/reads.h"
 #include "te/rewrite.h"
-#include "te/split_axes.h"
 
 namespace tw::te {
 namespace {

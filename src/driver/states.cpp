@@ -9,8 +9,7 @@
 #include "support/join.h"
 #include "support/math.h"
 #include "te/materialize.h"
-#include "transform/rewrite/append_states.h"
-#include "transform/rewrite/narrow_states.h"
+#include "transform/rewrite/states.h"
 #include "transform/storage_order.h"
 
 namespace tw::driver {

@@ -1,5 +1,3 @@
-#include "transform/rewrite/append_states.h"
-
 #include <algorithm>
 #include <map>
 
@@ -7,6 +5,7 @@
 #include "support/error.h"
 #include "support/join.h"
 #include "transform/rewrite/row_masks.h"
+#include "transform/rewrite/states.h"
 
 namespace tw::transform {
 namespace {

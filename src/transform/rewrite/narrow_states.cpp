@@ -1,8 +1,8 @@
-#include "transform/rewrite/narrow_states.h"
-
 #include <map>
 #include <set>
 #include <string_view>
+
+#include "transform/rewrite/states.h"
 
 namespace tw::transform {
 namespace {

@@ -6,7 +6,6 @@
 #include "support/join.h"
 #include "train/loss_scale.h"
 #include "train/name_patterns.h"
-#include "train/norm.h"
 #include "train/optimizer.h"
 
 namespace tw::train {

@@ -127,9 +127,7 @@ std::vector<transform::StateNames> states_in(const graph::Graph& graph, std::spa
 }
 
 std::vector<transform::StateNames> names_of(std::span<const StatePair> states) {
-  std::vector<transform::StateNames> names;
-  for (const StatePair& pair : states) names.push_back({pair.input, pair.output});
-  return names;
+  return mapped(states, [](const StatePair& pair) { return transform::StateNames{pair.input, pair.output}; });
 }
 
 StateLayouts layouts_of_stacked(std::span<const StatePair> states) {

@@ -151,9 +151,7 @@ class StreamedChain {
   const std::string& scores() const { return chain_.segments[0].output(); }
   std::string powers() const { return maximum_ + ".exp"; }
   Names block_sums() const {
-    Names names;
-    for (const std::string& sum : online_.sums) names.push_back(sum + ".block");
-    return names;
+    return mapped(online_.sums, [](const std::string& sum) { return sum + ".block"; });
   }
 
   int64_t registers() const { return schedule::streamed_registers(shape_.rows, shape_.block, values_.n); }

@@ -8,7 +8,6 @@
 #include "support/error.h"
 #include "support/join.h"
 #include "support/math.h"
-#include "te/axes.h"
 #include "te/online.h"
 #include "te/reads.h"
 #include "te/rewrite.h"

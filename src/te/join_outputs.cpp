@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <map>
 
-#include "te/axes.h"
 #include "te/reads.h"
 
 namespace tw::te {

@@ -1,6 +1,5 @@
 #include <algorithm>
 
-#include "te/axes.h"
 #include "te/join_outputs.h"
 #include "te/reads.h"
 

@@ -8,7 +8,6 @@
 #include "expr/scaled.h"
 #include "support/join.h"
 #include "support/math.h"
-#include "te/axes.h"
 #include "te/reads.h"
 #include "te/rewrite.h"
 #include "te/row_mask.h"

@@ -5,7 +5,6 @@
 #include "expr/analyzer.h"
 #include "support/error.h"
 #include "support/join.h"
-#include "te/axes.h"
 #include "te/reads.h"
 
 namespace tw::te {

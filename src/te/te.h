@@ -40,6 +40,14 @@ struct Axis {
   Expr var() const { return tw::var(name); }
 };
 
+/// Axes of the extents of `shape`: i0, i1, .. with the prefix 'i'.
+std::vector<Axis> make_axes(char prefix, const Shape& shape);
+std::vector<Expr> variables(const std::vector<Axis>& axes);
+std::vector<std::string> axis_names(const std::vector<Axis>& axes);
+Shape shape_of(const std::vector<Axis>& axes);
+/// The product of their extents.
+int64_t num_points(const std::vector<Axis>& axes);
+
 enum class CombinerKind : uint8_t { kSum, kProd, kMin, kMax, kAnd, kOr, kTuple };
 
 /// Associative combination of two partial results. kTuple: `lhs`/`rhs` name the variables that `result` uses.

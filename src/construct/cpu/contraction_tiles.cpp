@@ -13,7 +13,6 @@
 #include "construct/rtile.h"
 #include "expr/analyzer.h"
 #include "support/math.h"
-#include "te/axes.h"
 #include "te/sum_terms.h"
 
 namespace tw::construct {

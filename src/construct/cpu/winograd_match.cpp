@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "support/math.h"
-#include "te/axes.h"
 #include "te/reads.h"
 #include "te/sum_terms.h"
 

@@ -11,7 +11,6 @@
 #include "core/model_units.h"
 #include "schedule/match/tile_chain.h"
 #include "support/math.h"
-#include "te/axes.h"
 
 namespace tw::construct {
 namespace {

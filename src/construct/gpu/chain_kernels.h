@@ -6,7 +6,6 @@
 #include "construct/gpu/product_loops.h"
 #include "core/model_units.h"
 #include "schedule/match/tile_chain.h"
-#include "te/axes.h"
 #include "te/online.h"
 
 namespace tw::construct {

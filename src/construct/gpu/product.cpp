@@ -8,7 +8,6 @@
 #include "runtime/format/manifest.h"
 #include "schedule/match/stages.h"
 #include "support/math.h"
-#include "te/axes.h"
 #include "te/reads.h"
 #include "te/rewrite.h"
 #include "te/sum_terms.h"

@@ -8,7 +8,6 @@
 #include "construct/elementwise.h"
 #include "core/model_units.h"
 #include "support/math.h"
-#include "te/axes.h"
 #include "te/reads.h"
 
 namespace tw::construct {

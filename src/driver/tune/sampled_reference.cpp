@@ -9,7 +9,6 @@
 #include "expr/tf32.h"
 #include "support/join.h"
 #include "support/random.h"
-#include "te/axes.h"
 #include "te/rewrite.h"
 
 namespace tw::driver {

@@ -5,7 +5,6 @@
 #include "expr/affine.h"
 #include "expr/analyzer.h"
 #include "expr/tf32.h"
-#include "te/axes.h"
 #include "te/reads.h"
 #include "te/sum_terms.h"
 

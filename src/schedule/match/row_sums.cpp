@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "te/axes.h"
 #include "te/reads.h"
 #include "te/sum_terms.h"
 

@@ -5,7 +5,6 @@
 #include "schedule/match/contraction.h"
 #include "schedule/stage.h"
 #include "support/join.h"
-#include "te/axes.h"
 #include "te/reads.h"
 #include "te/rewrite.h"
 #include "te/sum_terms.h"

@@ -6,7 +6,6 @@
 #include "expr/analyzer.h"
 #include "support/join.h"
 #include "support/math.h"
-#include "te/axes.h"
 #include "te/online.h"
 #include "te/reads.h"
 #include "te/sum_terms.h"

@@ -6,7 +6,6 @@
 #include "schedule/match/row_products.h"
 #include "schedule/match/stages.h"
 #include "support/math.h"
-#include "te/axes.h"
 #include "te/reads.h"
 
 namespace tw::transform {

@@ -5,6 +5,7 @@
 #include <optional>
 #include <tuple>
 
+#include "te/row_mask.h"
 #include "transform/editor.h"
 #include "transform/pass.h"
 

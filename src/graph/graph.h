@@ -111,6 +111,10 @@ struct Graph {
 /// The graph without unused values and nodes, nodes in topological order, values renumbered in order of first use.
 Graph compact(const Graph& graph);
 
+/// Drops those of the nodes from `first` on of whose results neither `results` nor later nodes need any. Values keep
+/// their numbers.
+void drop_unneeded(Graph& graph, size_t first, const std::vector<ValueId>& results);
+
 class OpTable;
 /// Throws InternalError at the first broken rule: ids, order, unique names, operators, inferred types, constant sizes.
 void verify(const Graph& graph, const OpTable& ops);

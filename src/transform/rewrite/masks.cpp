@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <functional>
 
-#include "transform/constants.h"
-
 namespace tw::transform {
 namespace {
 

@@ -19,7 +19,6 @@
 #include "core/model_units.h"
 #include "core/ulp.h"
 #include "support/math.h"
-#include "transform/constants.h"
 #include "transform/editor.h"
 #include "transform/passes.h"
 #include "transform/roles.h"

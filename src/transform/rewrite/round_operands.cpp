@@ -3,7 +3,6 @@
 #include <span>
 
 #include "expr/tf32.h"
-#include "transform/constants.h"
 #include "transform/editor.h"
 #include "transform/passes.h"
 

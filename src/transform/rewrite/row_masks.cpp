@@ -4,7 +4,7 @@
 
 #include "graph/ref_tensor.h"
 #include "support/error.h"
-#include "transform/constants.h"
+#include "transform/editor.h"
 
 namespace tw::transform {
 

@@ -2,7 +2,6 @@
 // them.
 #include <algorithm>
 
-#include "transform/constants.h"
 #include "transform/rules.h"
 
 namespace tw::transform {

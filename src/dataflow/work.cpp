@@ -9,7 +9,6 @@
 #include "schedule/match/contraction.h"
 #include "support/join.h"
 #include "te/reads.h"
-#include "te/sum_terms.h"
 
 namespace tw::dataflow {
 namespace {

@@ -9,7 +9,6 @@
 #include "support/error.h"
 #include "support/join.h"
 #include "te/reads.h"
-#include "te/sum_terms.h"
 
 namespace tw::schedule {
 namespace {

@@ -10,7 +10,6 @@
 #include "support/error.h"
 #include "support/math.h"
 #include "te/reads.h"
-#include "te/sum_terms.h"
 
 namespace tw::schedule {
 namespace {

@@ -6,7 +6,6 @@
 #include "support/join.h"
 #include "support/math.h"
 #include "te/reads.h"
-#include "te/sum_terms.h"
 
 namespace tw::construct {
 namespace {

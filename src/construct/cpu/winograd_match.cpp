@@ -4,7 +4,6 @@
 
 #include "support/math.h"
 #include "te/reads.h"
-#include "te/sum_terms.h"
 
 namespace tw::construct {
 namespace {

@@ -11,7 +11,6 @@
 #include "schedule/match/stages.h"
 #include "te/reads.h"
 #include "te/rewrite.h"
-#include "te/sum_terms.h"
 
 namespace tw::construct {
 namespace {

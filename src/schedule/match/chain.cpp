@@ -10,7 +10,6 @@
 #include "support/join.h"
 #include "te/reads.h"
 #include "te/rewrite.h"
-#include "te/sum_terms.h"
 
 namespace tw::schedule {
 namespace {

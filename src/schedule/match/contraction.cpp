@@ -6,7 +6,6 @@
 #include "expr/analyzer.h"
 #include "expr/tf32.h"
 #include "te/reads.h"
-#include "te/sum_terms.h"
 
 namespace tw::schedule {
 namespace {

@@ -6,7 +6,6 @@
 #include "core/model_units.h"
 #include "support/math.h"
 #include "te/reads.h"
-#include "te/sum_terms.h"
 
 namespace tw::schedule {
 namespace {

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "te/reads.h"
-#include "te/sum_terms.h"
 
 namespace tw::schedule {
 namespace {

@@ -8,7 +8,6 @@
 #include "support/math.h"
 #include "te/online.h"
 #include "te/reads.h"
-#include "te/sum_terms.h"
 
 namespace tw::schedule {
 

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "construct/cpu/winograd_blocks.h"
+#include "schedule/match/contraction.h"
 #include "support/error.h"
 #include "te/te.h"
 

@@ -7,6 +7,7 @@
 // (graph/repeat.h), whose body is what each turn computes.
 #pragma once
 #include <cstddef>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -140,5 +141,12 @@ std::string to_string(const Graph& graph, ContentHashes& hashes);
 std::string to_outline(const Graph& graph);
 /// All large constants of a graph (its groups' too) by the name under which to_string refers to them.
 std::map<std::string, Bytes> large_constants(const Graph& graph);
+/// Inverse of to_string; large constants are taken from `constants` (name -> bytes). Throws UserError with line and
+/// column.
+Graph parse_graph(std::string_view text, const std::map<std::string, Bytes>& constants);
+/// The bytes of the large constant `declared`, in logical order; null when there are none.
+using ConstantSource = std::function<Bytes(const Value& declared, const std::string& reference)>;
+/// The same with the large constants from where `source` finds them, once their types and layouts are known.
+Graph parse_graph_from(std::string_view text, const ConstantSource& source);
 
 }  // namespace tw::graph

@@ -6,7 +6,7 @@
 #include <map>
 
 #include "support/join.h"
-#include "te/parser.h"
+#include "te/te.h"
 #include "te/text.h"
 
 namespace tw::te {

@@ -14,6 +14,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/data_type.h"
@@ -125,5 +126,7 @@ Expr identity_of(CombinerKind kind, DataType type);
 /// Throws InternalError at the first broken rule: unknown tensors, types, ranks, order, duplicate names.
 void verify(const Program& program);
 std::string to_string(const Program& program);
+/// Inverse of to_string. Throws UserError with line and column.
+Program parse_program(std::string_view text);
 
 }  // namespace tw::te

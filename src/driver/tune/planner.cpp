@@ -4,7 +4,6 @@
 #include <cmath>
 #include <utility>
 
-#include "schedule/difference.h"
 #include "support/error.h"
 
 namespace tw::driver {

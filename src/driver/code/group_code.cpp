@@ -8,7 +8,6 @@
 #include "schedule/match/contraction.h"
 #include "support/error.h"
 #include "support/join.h"
-#include "te/followed_layouts.h"
 #include "te/join_outputs.h"
 #include "te/merge_axes.h"
 #include "te/reads.h"

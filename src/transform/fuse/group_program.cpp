@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include "te/followed_layouts.h"
 #include "te/join_outputs.h"
 #include "te/merge_axes.h"
 #include "te/rewrite.h"

@@ -11,7 +11,6 @@
 #include "te/reads.h"
 #include "te/rewrite.h"
 #include "te/row_mask.h"
-#include "te/whole_elements.h"
 
 namespace tw::te {
 namespace {

@@ -1,9 +1,8 @@
-#include "te/whole_elements.h"
-
 #include <algorithm>
 #include <ranges>
 #include <set>
 
+#include "te/online.h"
 #include "te/reads.h"
 
 namespace tw::te {

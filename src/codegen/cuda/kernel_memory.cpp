@@ -2,7 +2,6 @@
 #include <algorithm>
 
 #include "codegen/cuda/kernel_emitter.h"
-#include "codegen/cuda/once.h"
 #include "codegen/cuda/threads.h"
 #include "core/model_units.h"
 #include "expr/affine.h"

@@ -4,11 +4,9 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "frontend/onnx/equal_parameters.h"
 #include "frontend/onnx/file/model_file.h"
 #include "frontend/onnx/file/skeleton.h"
 #include "frontend/onnx/importer.h"
-#include "frontend/onnx/node_order.h"
 
 namespace tw::frontend {
 

@@ -7,7 +7,6 @@
 
 #include "frontend/onnx/edit/activations.h"
 #include "frontend/onnx/edit/main_graph.h"
-#include "frontend/onnx/equal_parameters.h"
 #include "frontend/onnx/file/model_file.h"
 #include "frontend/onnx/file/skeleton.h"
 #include "frontend/onnx/importer.h"

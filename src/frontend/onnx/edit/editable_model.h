@@ -50,7 +50,7 @@ class EditableModel {
   /// The same as import_onnx_file.
   ImportResult import(const graph::OpTable& ops, const ImportOptions& options) const;
 
-  /// The model with an initializer for each parameter that training takes (equal_parameters.h).
+  /// The model with an initializer for each parameter that training takes (equal_parameters.cpp).
   EditableModel with_own_parameters() const;
 
   /// The opset of the default domain.

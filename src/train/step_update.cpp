@@ -26,6 +26,14 @@ Term clip_factor(double clip, const Term& squares) {
   return graph::emit("min", {ratio, ratio.number(1)});
 }
 
+// The states beside a parameter by the suffix of their names: the optimizer's, "sum" of several runs, "average".
+std::vector<std::string> states_of_parameter(const TrainOptions& options) {
+  std::vector<std::string> suffixes = kept_by(options.optimizer);
+  if (options.runs_of_step > 1) suffixes.emplace_back("sum");
+  if (options.average > 0) suffixes.emplace_back("average");
+  return suffixes;
+}
+
 // First come all inputs, then what is computed of them.
 class UpdateMaker {
  public:
@@ -138,13 +146,6 @@ class UpdateMaker {
 };
 
 }  // namespace
-
-std::vector<std::string> states_of_parameter(const TrainOptions& options) {
-  std::vector<std::string> suffixes = kept_by(options.optimizer);
-  if (options.runs_of_step > 1) suffixes.emplace_back("sum");
-  if (options.average > 0) suffixes.emplace_back("average");
-  return suffixes;
-}
 
 StepResults append_update(TrainedModel& model, const graph::OpTable& ops, const TrainOptions& options,
                           const StepParts& parts, StepStates& states) {

@@ -5,7 +5,7 @@
 #include <numbers>
 #include <optional>
 
-#include "expr/scaled.h"
+#include "expr/affine.h"
 #include "support/join.h"
 #include "support/math.h"
 #include "te/reads.h"

@@ -10,7 +10,7 @@
 #include "measure/cuda_executor.h"
 #include "runtime/format/atomic_file.h"
 #include "support/hash.h"
-#include "targets/cuda/data_sheets.h"
+#include "targets/registry.h"
 #ifdef TW_HAVE_CUDA
 #include "codegen/cuda/nvrtc.h"
 #endif

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "core/target_info.h"
-#include "driver/machine/machine_options.h"
+#include "driver/machine/parameters_file.h"
 #include "measure/executor.h"
 #include "support/error.h"
 

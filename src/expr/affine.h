@@ -81,6 +81,8 @@ std::optional<LinearForm> as_linear(const Expr& e);
 /// sum.
 std::optional<int64_t> coefficient_of(const Expr& e, const std::string& variable);
 
+// ---- Products with a constant, folded (scaled.cpp).
+
 /// `e` * `factor`, of f32: the factor goes into constants that are factors already, into the terms of sums and into
 /// what selects choose from, as long as nothing is computed more often. Constants stay finite.
 Expr scaled(const Expr& e, double factor);

@@ -1,5 +1,4 @@
 // Selects that loops outside decide: a test around both ways.
-
 #include "schedule/stage.h"
 #include "support/error.h"
 #include "te/reads.h"

@@ -1,4 +1,3 @@
-
 #include "transform/editor.h"
 #include "transform/loops/unroll.h"
 #include "transform/passes.h"

@@ -1,5 +1,4 @@
 // Linear quantization: real = (quantized - zero_point) * scale.
-
 #include <algorithm>
 #include <cmath>
 

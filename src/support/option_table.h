@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "support/option_value.h"
+#include "support/text.h"
 
 namespace tw {
 

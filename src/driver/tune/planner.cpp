@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "support/error.h"
+#include "support/join.h"
 
 namespace tw::driver {
 namespace {

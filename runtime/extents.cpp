@@ -1,7 +1,5 @@
 #include "runtime/extents.h"
 
-#include <algorithm>
-
 #include "runtime/format/error.h"
 
 namespace tw::runtime {

@@ -3,7 +3,6 @@
 #include <dlpack/dlpack.h>
 
 #include <array>
-#include <span>
 
 #include "runtime/format/manifest.h"
 

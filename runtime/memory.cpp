@@ -1,6 +1,9 @@
 #include "runtime/memory.h"
 
+#include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -41,6 +44,46 @@ void check_possible(size_t bytes, const char* purpose) {
 [[noreturn]] void fail_no_memory(size_t bytes, const char* purpose) {
   format::fail(format::ErrorCode::kOutOfMemory, "no memory for ", purpose, " of ", bytes, " bytes");
 }
+
+using format::ErrorCode;
+
+class File {
+ public:
+  explicit File(const std::string& path) : path_(path), fd_(open(path.c_str(), O_RDONLY | O_CLOEXEC)) {
+    if (fd_ < 0) {
+      const int error = errno;
+      if (error == ENOENT || error == ENOTDIR)
+        format::fail(ErrorCode::kInvalidArgument, "there is no file '", path, "'");
+      if (error == EACCES) format::fail(ErrorCode::kInvalidArgument, "'", path, "' may not be read");
+      format::fail_errno(error, "cannot open '" + path + "'");
+    }
+  }
+  File(const File&) = delete;
+  File& operator=(const File&) = delete;
+  ~File() { close(fd_); }
+
+  size_t size() const {
+    struct stat status {};
+    if (fstat(fd_, &status) != 0) format::fail_errno(errno, "cannot read '" + path_ + "'");
+    if (!S_ISREG(status.st_mode)) format::fail(ErrorCode::kInvalidArgument, "'", path_, "' is not a regular file");
+    return static_cast<size_t>(status.st_size);
+  }
+
+  void read(uint8_t* to, size_t bytes) {
+    while (bytes > 0) {
+      const ssize_t got = ::read(fd_, to, std::min(bytes, size_t{1} << 30));
+      if (got < 0 && errno == EINTR) continue;
+      if (got < 0) format::fail_errno(errno, "cannot read '" + path_ + "'");
+      if (got == 0) format::fail(ErrorCode::kDamaged, "'", path_, "' became shorter while it was read");
+      to += got;
+      bytes -= static_cast<size_t>(got);
+    }
+  }
+
+ private:
+  std::string path_;
+  int fd_;
+};
 
 }  // namespace
 
@@ -101,6 +144,13 @@ void Memory::make_executable() {
   if (mapped() == 0) return;
   if (mprotect(data(), mapped(), PROT_READ | PROT_EXEC) != 0) format::fail_errno(errno, "cannot map code");
   __builtin___clear_cache(reinterpret_cast<char*>(data()), reinterpret_cast<char*>(data() + mapped()));
+}
+
+Memory read_file(const std::string& path) {
+  File file(path);
+  Memory bytes = Memory::map(file.size(), "a file");
+  file.read(bytes.data(), bytes.size());
+  return bytes;
 }
 
 }  // namespace tw::runtime

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <string>
 
 namespace tw::runtime {
 
@@ -42,5 +43,9 @@ class Memory {
   size_t mapped() const { return data_.get_deleter().mapped; }
   std::unique_ptr<uint8_t[], ReleaseMemory> data_;
 };
+
+/// The bytes of the regular file `path`. Throws Error: kInvalidArgument when there is none or it may not be read, kIo,
+/// kOutOfMemory, kDamaged when it became shorter meanwhile.
+Memory read_file(const std::string& path);
 
 }  // namespace tw::runtime

@@ -6,9 +6,8 @@
 
 #include "runtime/device/cpu/cpu_features.h"
 #include "runtime/format/error.h"
+#include "runtime/memory.h"
 #include "runtime/parts.h"
-#include "runtime/read_file.h"
-#include "runtime/tensors.h"
 
 namespace tw::runtime {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "runtime/format/error.h"
 #include "runtime/format/safetensors.h"
-#include "runtime/read_file.h"
+#include "runtime/memory.h"
 #include "runtime/stored_order.h"
 #include "runtime/tensors.h"
 

@@ -4,7 +4,6 @@
 #include <signal.h>
 
 #include <algorithm>
-#include <array>
 #include <mutex>
 #include <system_error>
 #include <thread>

@@ -8,7 +8,6 @@
 #include <fstream>
 #include <limits>
 #include <sstream>
-#include <vector>
 
 namespace tw::host {
 namespace {

@@ -7,7 +7,6 @@
 #include "advise/activations.h"
 #include "advise/channels.h"
 #include "frontend/onnx/edit/activations.h"
-#include "support/join.h"
 
 namespace tw::advise {
 namespace {

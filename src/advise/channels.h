@@ -1,10 +1,7 @@
 // Axes that have one extent because the operators between them say so: widening one widens all.
 #pragma once
 #include <set>
-#include <string>
-#include <vector>
 
-#include "core/target_info.h"
 #include "graph/op.h"
 #include "support/error.h"
 

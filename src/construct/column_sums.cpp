@@ -6,7 +6,6 @@
 
 #include "schedule/match/stages.h"
 #include "support/join.h"
-#include "te/axes.h"
 #include "te/reads.h"
 
 namespace tw::construct {

@@ -107,6 +107,8 @@ Result<Candidates> construct_scatter(const GroupTask& task, const TargetInfo& ta
 Result<Candidates> construct_gpu_scatter(const GroupTask& task, const TargetInfo& target);
 /// One reduction that keeps the contiguous axis, with element-wise epilogue: pooling, means over images (columns.cpp).
 Result<Candidates> construct_columns(const GroupTask& task, const TargetInfo& target);
+/// A product of matrices whose rows a reduction combines, by the tiles that compute them (cpu/reduced.cpp).
+Result<Candidates> construct_reduced(const GroupTask& task, const TargetInfo& target);
 /// Reductions along rows that share their leading axes with the output: softmax, layer norm (rows.cpp).
 Result<Candidates> construct_rows(const GroupTask& task, const TargetInfo& target);
 /// Everything: each stage a kernel of its own, vectorised along the last axis, parallel along the others (generic.cpp).

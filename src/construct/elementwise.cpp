@@ -8,7 +8,6 @@
 
 #include "construct/nest.h"
 #include "core/model_units.h"
-#include "schedule/match/stages.h"
 #include "support/math.h"
 #include "te/reads.h"
 

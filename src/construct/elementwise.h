@@ -7,7 +7,6 @@
 #include "core/target_info.h"
 #include "schedule/match/stages.h"
 #include "schedule/schedule.h"
-#include "te/axes.h"
 
 namespace tw::construct {
 

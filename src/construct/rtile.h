@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "construct/nest.h"
-#include "core/target_info.h"
 
 namespace tw::construct {
 

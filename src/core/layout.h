@@ -1,8 +1,10 @@
 // A layout is the sequence of primitives that turns a tensor's logical shape into its storage shape (ALT, mechanisms
 // A1 and A2). The storage is row-major over the storage shape. The empty sequence is the logical row-major order.
 #pragma once
+#include <map>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "core/shape.h"
@@ -60,5 +62,15 @@ Layout parse_layout(std::string_view text);
 
 /// NC<spatial> -> N<spatial>C.
 Layout channels_last(int rank);
+
+/// How the values of a graph are stored, by their names: what passes decide and plans keep.
+struct ValueLayouts {
+  /// Of each value that a node computes: as its node writes it; of each state: as it is kept.
+  std::map<std::string, Layout> values;
+  /// Reads of a value in another layout than it is written in, from a copy: by the first value that the reading node
+  /// computes and the number of its input. All other reads take the value as it is written.
+  std::map<std::pair<std::string, int64_t>, Layout> reads;
+  friend bool operator==(const ValueLayouts&, const ValueLayouts&) = default;
+};
 
 }  // namespace tw

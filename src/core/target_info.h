@@ -1,8 +1,10 @@
 // What a target is, as properties: the hardware abstraction that schedules are built from. No code outside targets/ and
 // driver/ asks for a target by name.
 #pragma once
+#include <algorithm>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/data_type.h"
@@ -80,5 +82,14 @@ struct TargetInfo {
   /// Elements of `type` in one vector register.
   int lanes(DataType type) const { return vector_bytes / type.bytes(); }
 };
+
+/// The name without its kind: "cpu:x86-64-v4" -> "x86-64-v4".
+inline std::string architecture(std::string_view target) { return std::string(target.substr(target.find(':') + 1)); }
+inline std::string architecture(const TargetInfo& target) { return architecture(target.name); }
+
+/// Whether `target` has an instruction set extension: "fma", "sse4.1" (roundings to integers), "avx512vnni".
+inline bool has_feature(const TargetInfo& target, std::string_view feature) {
+  return std::ranges::find(target.features, feature) != target.features.end();
+}
 
 }  // namespace tw

@@ -1,7 +1,6 @@
 #include "dataflow/axis_classes.h"
 
 #include <algorithm>
-#include <numeric>
 
 #include "te/reads.h"
 

@@ -11,7 +11,6 @@
 #include "expr/word_product.h"
 #include "support/join.h"
 #include "te/reads.h"
-#include "te/sum_terms.h"
 
 namespace tw::dataflow {
 namespace {

@@ -8,9 +8,7 @@
 #include "expr/elementary.h"
 #include "schedule/match/contraction.h"
 #include "support/join.h"
-#include "te/axes.h"
 #include "te/reads.h"
-#include "te/sum_terms.h"
 
 namespace tw::dataflow {
 namespace {

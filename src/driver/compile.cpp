@@ -13,9 +13,7 @@
 #include "driver/machine/parameters_file.h"
 #include "driver/other_extents.h"
 #include "driver/ranges.h"
-#include "driver/state_length.h"
 #include "driver/states.h"
-#include "frontend/onnx/metadata.h"
 #include "graph/repeat.h"
 #include "ops/list.h"
 #include "support/error.h"
@@ -88,9 +86,8 @@ class Compiler {
       const std::optional<bool> graph_pass = optional(transform::pipeline(), name);
       const std::optional<bool> pass = graph_pass ? graph_pass : optional(lower::pipeline(), name);
       if (!pass) {
-        std::vector<std::string_view> names;
-        for (const auto& row : transform::pipeline()) names.push_back(row.name);
-        for (const auto& row : lower::pipeline()) names.push_back(row.name);
+        const auto names = joined(mapped(transform::pipeline(), &transform::GraphPass::name),
+                                  mapped(lower::pipeline(), &lower::LoopPass::name));
         throw UsageError("--disable-pass {}: there is no such pass{}", name, suggestion(name, names));
       }
       if (!*pass) throw UsageError("--disable-pass: pass '{}' is required", name);

@@ -7,7 +7,6 @@
 #include "driver/entry_reasons.h"
 #include "driver/layouts/layout_choice.h"
 #include "driver/replay.h"
-#include "driver/states.h"
 #include "driver/tune/task_measurer.h"
 #include "support/error.h"
 #include "support/hash.h"

@@ -2,10 +2,8 @@
 #pragma once
 #include <optional>
 #include <span>
-#include <string>
 #include <vector>
 
-#include "driver/code/generate.h"
 #include "driver/compile_entry.h"
 #include "driver/function_graph.h"
 

@@ -1,7 +1,5 @@
 #include "driver/entry_passes.h"
 
-#include <algorithm>
-
 #include "driver/states.h"
 
 namespace tw::driver {

@@ -4,7 +4,6 @@
 #include <new>
 
 #include "runtime/format/error.h"
-#include "support/cancelled.h"
 #include "support/error.h"
 
 namespace tw::driver {

@@ -1,13 +1,11 @@
 #include "driver/forecast.h"
 
-#include <algorithm>
 #include <map>
 
 #include "driver/artefact/plan_memory.h"
 #include "driver/code/group_code.h"
 #include "driver/entry_groups.h"
 #include "driver/entry_passes.h"
-#include "driver/machine/parameters_file.h"
 #include "driver/states.h"
 #include "ops/list.h"
 #include "transform/pass.h"

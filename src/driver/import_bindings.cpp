@@ -1,6 +1,5 @@
 #include "driver/import_bindings.h"
 
-#include <algorithm>
 #include <charconv>
 
 #include "driver/ranges.h"

@@ -1,11 +1,9 @@
 // The table of the compiler's options. The command line, --config, the public interfaces, the key of the cache and
 // docs/reference/options.md come from it: whoever adds an option adds a row.
 #pragma once
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "driver/options.h"
 #include "support/option_table.h"

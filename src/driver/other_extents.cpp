@@ -6,7 +6,6 @@
 
 #include "graph/ref_tensor.h"
 #include "ops/list.h"
-#include "support/error.h"
 
 namespace tw::driver {
 namespace {

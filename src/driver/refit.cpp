@@ -9,7 +9,6 @@
 #include "driver/machine/parameters_file.h"
 #include "driver/ranges.h"
 #include "driver/states.h"
-#include "graph/parser.h"
 #include "graph/repeat.h"
 #include "ops/list.h"
 #include "plan/plan.h"

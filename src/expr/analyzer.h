@@ -1,9 +1,12 @@
 // Index arithmetic: bounds of integer expressions, and the quasi-affine simplifier that removes div and mod.
 #pragma once
 #include <cstdint>
+#include <set>
 #include <string>
 #include <unordered_map>
+#include <vector>
 
+#include "core/shape.h"
 #include "expr/expr.h"
 #include "expr/interval.h"
 
@@ -28,5 +31,14 @@ class Analyzer {
  private:
   std::unordered_map<std::string, Interval> ranges_;
 };
+
+// ---- What an analyzer tells of expressions (extreme.cpp, inside.cpp).
+/// The most, or the least, that `e` can be over the values of `inner`, in terms of its other variables; null where that
+/// is not known. `ranges` knows the variables.
+Expr most_over(const std::set<std::string>& inner, const Expr& e, const Analyzer& ranges);
+Expr least_over(const std::set<std::string>& inner, const Expr& e, const Analyzer& ranges);
+
+/// Whether `condition` says no more than that indices are in a tensor of `shape`; a null one says nothing.
+bool all_inside(const Expr& condition, const std::vector<Expr>& indices, const Shape& shape, const Analyzer& ranges);
 
 }  // namespace tw

@@ -6,7 +6,7 @@
 #include <optional>
 
 #include "expr/elementary.h"
-#include "expr/math_f64.h"
+#include "expr/math_builder.h"
 #include "support/error.h"
 #include "support/join.h"
 

@@ -1,5 +1,4 @@
-#include "expr/expand_missing.h"
-
+#include "expr/expand.h"
 #include "expr/math_builder.h"
 #include "expr/scalar.h"
 

@@ -1,8 +1,7 @@
-#include "expr/extreme.h"
-
 #include <algorithm>
 
 #include "expr/affine.h"
+#include "expr/analyzer.h"
 
 namespace tw {
 namespace {

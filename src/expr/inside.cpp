@@ -1,6 +1,6 @@
-#include "expr/inside.h"
-
 #include <algorithm>
+
+#include "expr/analyzer.h"
 
 namespace tw {
 namespace {

@@ -2,8 +2,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "expr/math_f64.h"
-
+#include "expr/math_builder.h"
 namespace tw {
 namespace {
 

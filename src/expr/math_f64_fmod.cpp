@@ -1,8 +1,7 @@
 // The remainder of a truncated division, exactly.
 #include <limits>
 
-#include "expr/math_f64.h"
-
+#include "expr/math_builder.h"
 namespace tw {
 namespace {
 

@@ -1,10 +1,8 @@
 // Circular functions in f64 arithmetic. Fits as in math_f32.cpp.
 #include <algorithm>
-#include <iterator>
 #include <limits>
 
-#include "expr/math_f64.h"
-
+#include "expr/math_builder.h"
 namespace tw {
 namespace {
 

@@ -1,8 +1,8 @@
-#include "expr/scaled.h"
-
 #include <algorithm>
 #include <cmath>
 #include <limits>
+
+#include "expr/affine.h"
 
 namespace tw {
 

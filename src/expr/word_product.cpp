@@ -2,7 +2,6 @@
 
 #include <array>
 
-#include "core/target_features.h"
 #include "support/error.h"
 
 namespace tw {

@@ -1,6 +1,7 @@
 #include "graph/graph.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "support/error.h"
 #include "support/join.h"
@@ -190,6 +191,22 @@ Graph compact(const Graph& graph) {
   }
   result.outputs = mapped(graph.outputs, take);
   return result;
+}
+
+void drop_unneeded(Graph& graph, size_t first, const std::vector<ValueId>& results) {
+  std::vector<bool> needed(graph.values.size());
+  for (const ValueId id : results) needed[id] = true;
+  std::vector<Node> kept;
+  for (size_t n = graph.nodes.size(); n-- > first;) {
+    Node& node = graph.nodes[n];
+    if (std::ranges::none_of(node.outputs, [&](ValueId id) { return needed[id]; })) continue;
+    for (const ValueId in : node.inputs) {
+      if (in != kAbsent) needed[in] = true;
+    }
+    kept.push_back(std::move(node));
+  }
+  graph.nodes.resize(first);
+  graph.nodes.insert(graph.nodes.end(), std::make_move_iterator(kept.rbegin()), std::make_move_iterator(kept.rend()));
 }
 
 }  // namespace tw::graph

@@ -112,6 +112,10 @@ struct Graph {
 /// The graph without unused values and nodes, nodes in topological order, values renumbered in order of first use.
 Graph compact(const Graph& graph);
 
+/// Drops those of the nodes from `first` on of whose results neither `results` nor later nodes need any. Values keep
+/// their numbers.
+void drop_unneeded(Graph& graph, size_t first, const std::vector<ValueId>& results);
+
 class OpTable;
 /// Throws InternalError at the first broken rule: ids, order, unique names, operators, inferred types, constant sizes.
 void verify(const Graph& graph, const OpTable& ops);
@@ -137,5 +141,12 @@ std::string to_string(const Graph& graph, ContentHashes& hashes);
 std::string to_outline(const Graph& graph);
 /// All large constants of a graph (its groups' too) by the name under which to_string refers to them.
 std::map<std::string, Bytes> large_constants(const Graph& graph);
+/// Inverse of to_string; large constants are taken from `constants` (name -> bytes). Throws UserError with line and
+/// column.
+Graph parse_graph(std::string_view text, const std::map<std::string, Bytes>& constants);
+/// The bytes of the large constant `declared`, in logical order; null when there are none.
+using ConstantSource = std::function<Bytes(const Value& declared, const std::string& reference)>;
+/// The same with the large constants from where `source` finds them, once their types and layouts are known.
+Graph parse_graph_from(std::string_view text, const ConstantSource& source);
 
 }  // namespace tw::graph

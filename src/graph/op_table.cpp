@@ -1,7 +1,7 @@
 #include <algorithm>
 
 #include "graph/op.h"
-#include "support/node_error.h"
+#include "support/error.h"
 
 namespace tw::graph {
 

@@ -7,15 +7,13 @@
 //   ] value      = name ":" type "[" extents "]" [ "layout" string ] operand    = name | "-" (absent) attrs      = key
 //   "=" ( integer | float | string | [ "floats" | "strings" ] "[" items "]" ), comma-separated
 // A float has a point, an exponent, or is inf or nan; names that are no identifiers are in quotes.
-#include "graph/parser.h"
-
 #include <fmt/format.h>
 
 #include <charconv>
 #include <limits>
 
+#include "graph/graph.h"
 #include "graph/ref_tensor.h"
-#include "support/error.h"
 #include "support/lexer.h"
 
 namespace tw::graph {

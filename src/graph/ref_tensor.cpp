@@ -7,7 +7,6 @@
 
 #include "core/storage.h"
 #include "support/error.h"
-#include "support/join.h"
 #include "support/memory.h"
 #include "support/parallel.h"
 

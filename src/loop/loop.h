@@ -28,6 +28,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/shape.h"
@@ -142,7 +143,7 @@ void visit(const std::vector<Stmt>& stmts, const std::function<void(const Stmt&)
 void visit_exprs(const std::vector<Stmt>& stmts, const std::function<void(const Expr&)>& visit);
 std::vector<Stmt> substitute(const std::vector<Stmt>& stmts, const VarMap& values);
 
-// ---- Checking and text (verifier.cpp, printer.cpp).
+// ---- Checking and text (verifier.cpp, printer.cpp, parser.cpp).
 struct VerifyRules {
   bool no_vector_loops = false;    // after "vectorize"
   bool no_unrolled_loops = false;  // after "unroll"
@@ -156,5 +157,7 @@ struct VerifyRules {
 /// `rules`.
 void verify(const Program& program, const VerifyRules& rules = {});
 std::string to_string(const Program& program);
+/// Inverse of to_string. Throws UserError with line and column.
+Program parse_program(std::string_view text);
 
 }  // namespace tw::loop

@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "loop/parser.h"
+#include "loop/loop.h"
 #include "loop/text.h"
 #include "support/error.h"
 #include "support/lexer.h"

@@ -1,18 +1,13 @@
 // Masks leave the turns that lie inside of what they keep.
 #include <set>
 
-#include "expr/extreme.h"
-#include "lower/copy.h"
+#include "expr/analyzer.h"
 #include "lower/passes.h"
 #include "lower/simplify.h"
 #include "support/join.h"
 
 namespace tw::lower {
 namespace {
-
-using loop::Stmt;
-using loop::StmtKind;
-using Stmts = std::vector<Stmt>;
 
 class MaskParter {
  public:

@@ -4,7 +4,7 @@
 #include <span>
 #include <string_view>
 
-#include "expr/expand_missing.h"
+#include "expr/expand.h"
 #include "loop/loop.h"
 #include "support/pass_runner.h"
 

@@ -6,6 +6,14 @@
 #include "support/join.h"
 
 namespace tw::lower {
+namespace {
+
+// The part of a variable's range in which `condition`, of the form `v < c` or `c <= v`, holds; all of it otherwise.
+struct Refinement {
+  std::string name;  // empty: nothing is learnt
+  Interval then;
+  Interval otherwise;
+};
 
 Refinement refine(const Expr& condition, const Analyzer& analyzer) {
   if (condition.type().is_vector() || (condition.op() != Op::kLt && condition.op() != Op::kLe)) return {};
@@ -24,8 +32,6 @@ Refinement refine(const Expr& condition, const Analyzer& analyzer) {
   }
   return {};
 }
-
-namespace {
 
 bool is_empty(const Interval& range) { return range.lo > range.hi; }
 

@@ -1,4 +1,4 @@
-// Simplification of statements under known ranges; shared by several passes.
+// What several passes do with statements: simplified under known ranges, and copied in one walk.
 #pragma once
 #include "expr/analyzer.h"
 #include "loop/loop.h"
@@ -22,12 +22,8 @@ auto with_range(Analyzer& analyzer, const std::string& name, Interval range, con
   return result;
 }
 
-/// The part of a variable's range in which `condition`, of the form `v < c` or `c <= v`, holds; all of it otherwise.
-struct Refinement {
-  std::string name;  // empty: nothing is learnt
-  Interval then;
-  Interval otherwise;
-};
-Refinement refine(const Expr& condition, const Analyzer& analyzer);
+/// A copy of `stmts` to stand beside the original: `values` in place of the variables around them, and `suffix` behind
+/// the name of every loop and let inside.
+std::vector<loop::Stmt> renamed_copy(const std::vector<loop::Stmt>& stmts, VarMap values, std::string suffix);
 
 }  // namespace tw::lower

@@ -5,15 +5,10 @@
 #include "expr/affine.h"
 #include "lower/passes.h"
 #include "lower/simplify.h"
-#include "support/join.h"
 #include "te/te.h"
 
 namespace tw::lower {
 namespace {
-
-using loop::Stmt;
-using loop::StmtKind;
-using Stmts = std::vector<Stmt>;
 
 // buffer[i] = buffer[i] + select(condition, x, 0): `condition` decides whether anything is added. A sum that begins
 // with 0 is never -0, so that adding 0 changes nothing; nor do the neutral elements of products, minima and maxima.

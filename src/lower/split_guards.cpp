@@ -2,7 +2,6 @@
 #include <algorithm>
 
 #include "expr/affine.h"
-#include "lower/copy.h"
 #include "lower/passes.h"
 #include "lower/simplify.h"
 #include "support/error.h"

@@ -1,6 +1,5 @@
 // The measurer that uses a worker process.
 #pragma once
-#include <memory>
 
 #include "measure/measurer.h"
 #include "measure/worker_client.h"

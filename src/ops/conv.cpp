@@ -11,7 +11,7 @@
 // conv_words(x, w): attributes of conv and words (ops/words.h): the sum over ic, k of the products of the words of x
 // and w, in i32 or f32; ic counts words of channels, and x is 0 outside.
 #include "ops/families.h"
-#include "ops/ref_conv.h"
+#include "ops/ref_product.h"
 #include "ops/window.h"
 #include "ops/words.h"
 

@@ -8,7 +8,7 @@
 // starts and counts (one for each phase of each axis, axis by axis; counts between 0 and the filter positions of w).
 // te: `pad` (when something outside of x is read), a sum of products under the condition t < counts[r] where phases
 // differ in their number of filter positions, then bias and rounding. The sum divides the spatial axes by their phases,
-// which makes two axes of each (te/split_axes.h).
+// which makes two axes of each (te/split_axes.cpp).
 #include <algorithm>
 
 #include "ops/families.h"

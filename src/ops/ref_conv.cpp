@@ -1,6 +1,4 @@
 // Four output positions at a time: their windows are gathered, then multiplied with the filters of each group.
-#include "ops/ref_conv.h"
-
 #include "ops/ref_product.h"
 
 namespace tw::ops {

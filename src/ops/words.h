@@ -1,7 +1,6 @@
 // Words of neighbours along a summed axis (expr/word_product.h), as operators see them: attribute `words` is a format's
 // name. Operators that multiply words: matmul_words, conv_words.
 #pragma once
-#include <functional>
 
 #include "expr/word_product.h"
 #include "ops/common.h"

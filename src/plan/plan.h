@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "core/value_layouts.h"
+#include "core/layout.h"
 #include "plan/reasons.h"
 #include "schedule/schedule.h"
 

@@ -2,7 +2,6 @@
 
 #include <charconv>
 
-#include "support/error.h"
 #include "support/lexer.h"
 
 namespace tw::plan {

@@ -1,7 +1,6 @@
 // Why a graph was cut into its groups as it was, and why its values are stored as they are: what `explain --why` shows.
 #pragma once
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "support/why.h"

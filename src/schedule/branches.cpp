@@ -1,6 +1,4 @@
 // Selects that loops outside decide: a test around both ways.
-#include <algorithm>
-
 #include "schedule/stage.h"
 #include "support/error.h"
 #include "te/reads.h"

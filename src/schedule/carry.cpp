@@ -3,11 +3,9 @@
 // place: one factor for a step and no second set of sums (Dao 2023: "FlashAttention-2", section 3.1).
 #include <algorithm>
 
-#include "schedule/inverse.h"
 #include "schedule/stage.h"
 #include "support/error.h"
 #include "support/join.h"
-#include "te/axes.h"
 
 namespace tw::schedule {
 namespace {

@@ -1,11 +1,11 @@
-#include "schedule/difference.h"
-
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
 #include <span>
 #include <vector>
+
+#include "schedule/schedule.h"
 
 namespace tw::schedule {
 namespace {

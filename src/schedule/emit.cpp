@@ -4,12 +4,11 @@
 #include <map>
 #include <optional>
 
-#include "expr/extreme.h"
+#include "expr/analyzer.h"
 #include "schedule/stage.h"
 #include "support/error.h"
 #include "support/join.h"
 #include "te/reads.h"
-#include "te/sum_terms.h"
 
 namespace tw::schedule {
 namespace {
@@ -239,9 +238,8 @@ class Emitter {
     Stmts out;
     for (const Prefetch& p : stage.prefetches) {
       if (p.loop != l.name) continue;
-      std::vector<Expr> indices;
-      for (const Expr& index : p.indices) indices.push_back(ranges_.simplify(index));
-      out.push_back(loop::make_prefetch(p.tensor, std::move(indices), kSecondLevel));
+      const auto indices = mapped(p.indices, [&](const Expr& index) { return ranges_.simplify(index); });
+      out.push_back(loop::make_prefetch(p.tensor, indices, kSecondLevel));
     }
     return out;
   }
@@ -336,9 +334,7 @@ class Emitter {
   }
 
   std::vector<Expr> final_values(const Stage& stage) const {
-    std::vector<Expr> values;
-    for (const Expr& body : stage.compute.body) values.push_back(value(stage, body));
-    return values;
+    return mapped(stage.compute.body, [&](const Expr& body) { return value(stage, body); });
   }
 
   Stmts update_leaf(const Stage& stage, const Members& members) const {

@@ -1,8 +1,7 @@
-#include "schedule/inverse.h"
-
 #include <algorithm>
 
 #include "expr/affine.h"
+#include "schedule/stage.h"
 
 namespace tw::schedule {
 namespace {

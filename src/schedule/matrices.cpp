@@ -9,9 +9,7 @@
 #include "schedule/stage.h"
 #include "support/error.h"
 #include "support/math.h"
-#include "te/axes.h"
 #include "te/reads.h"
-#include "te/sum_terms.h"
 
 namespace tw::schedule {
 namespace {

@@ -8,12 +8,10 @@
 #include "support/error.h"
 #include "support/join.h"
 #include "support/math.h"
-#include "te/axes.h"
 #include "te/online.h"
 #include "te/reads.h"
 #include "te/rewrite.h"
 #include "te/row_mask.h"
-#include "te/whole_elements.h"
 
 namespace tw::schedule {
 namespace {

@@ -184,4 +184,9 @@ std::string cache_name(const std::string& tensor, int64_t number);
 /// Whether it gathers the elements of matrices: then indices divide by the extents of their axes.
 bool gathers(const Schedule& schedule);
 
+/// What `other` does in another way than `chosen`: "conv: i1 in tiles of 4x16 (chosen: 2x16), order i1.0 i0.0 (chosen:
+/// i0.0 i1.0); 3 more". At most four differences are named: tiles, orders and whole implementations, which decide the
+/// rest, and where all of these are equal any other. Empty for equal schedules.
+std::string difference_in_words(const Schedule& other, const Schedule& chosen);
+
 }  // namespace tw::schedule

@@ -150,4 +150,9 @@ loop::Program emit(const State& state);
 /// An analyzer that knows the range of every loop variable of every stage.
 Analyzer loop_ranges(const State& state);
 
+/// Gives `values` the axes among `own` that are known where one reads `axis` of a tensor at `index`, in terms of
+/// `axis`: a digit (own / unit) mod count of one of them, or all of theirs in a sum, each with the extents of those
+/// behind it as its unit. False where `index` is neither.
+bool solve(const Expr& index, const te::Axis& axis, std::span<const te::Axis> own, VarMap& values);
+
 }  // namespace tw::schedule

@@ -3,7 +3,6 @@
 // good as the zero, and needs no test: elements in registers are there, whatever they hold.
 #include <algorithm>
 
-#include "schedule/inverse.h"
 #include "schedule/stage.h"
 #include "support/join.h"
 

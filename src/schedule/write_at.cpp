@@ -5,7 +5,6 @@
 #include "expr/affine.h"
 #include "schedule/stage.h"
 #include "support/error.h"
-#include "te/axes.h"
 #include "te/reads.h"
 
 namespace tw::schedule {

@@ -1,7 +1,6 @@
 // Least cost of binary labels with costs of single variables and of pairs: an exact minimum cut.
 #pragma once
 #include <array>
-#include <cstdint>
 #include <vector>
 
 namespace tw {

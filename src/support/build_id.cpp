@@ -5,7 +5,6 @@
 #include <link.h>
 
 #include <cstdint>
-#include <cstdio>
 #include <cstring>
 #include <fstream>
 #include <string_view>

@@ -27,6 +27,18 @@ class UserError : public FormattedError<std::runtime_error> {
   using FormattedError::FormattedError;
 };
 
+/// An error that is about one node of a model; the message names it, too.
+class NodeError : public UserError {
+ public:
+  template <typename... Args>
+  explicit NodeError(std::string node, fmt::format_string<Args...> format, Args&&... args)
+      : UserError(fmt::format(format, std::forward<Args>(args)...)), node_(std::move(node)) {}
+  const std::string& node() const { return node_; }
+
+ private:
+  std::string node_;
+};
+
 /// A wrong command line or option value (exit code 2), as opposed to a wrong model (exit code 3).
 class UsageError : public UserError {
  public:
@@ -41,6 +53,12 @@ class Unsupported : public FormattedError<std::runtime_error> {
 
 /// Disk, memory or budget exhausted (exit code 6).
 class ResourceError : public FormattedError<std::runtime_error> {
+ public:
+  using FormattedError::FormattedError;
+};
+
+/// Whoever asked for the work has given up: no failure of its own.
+class Cancelled : public FormattedError<std::runtime_error> {
  public:
   using FormattedError::FormattedError;
 };

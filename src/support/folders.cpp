@@ -28,12 +28,10 @@ std::string cache_folder() {
   return own.empty() ? own_folder("XDG_CACHE_HOME", "/.cache") : own;
 }
 
-std::string state_folder() { return own_folder("XDG_STATE_HOME", "/.local/state"); }
-
 std::string tuning_database(const std::string& asked) {
   const std::string own = asked.empty() ? variable("TILEWRIGHT_DB") : asked;
   if (!own.empty()) return own == kNowhere ? "" : own;
-  const std::string folder = state_folder();
+  const std::string folder = own_folder("XDG_STATE_HOME", "/.local/state");
   return folder.empty() ? "" : folder + "/tuning.db";
 }
 

@@ -9,12 +9,9 @@ namespace tw {
 /// none of them is set. The folder need not exist.
 std::string cache_folder();
 
-/// Folder for what is worth keeping: $XDG_STATE_HOME/tilewright, else $HOME/.local/state/tilewright; empty when neither
-/// is set.
-std::string state_folder();
-
-/// File of the tuning records: the one asked for, else $TILEWRIGHT_DB, else tuning.db in the state folder; empty when
-/// there is none, or when /dev/null is named.
+/// File of the tuning records: the one asked for, else $TILEWRIGHT_DB, else tuning.db in the folder for what is worth
+/// keeping, $XDG_STATE_HOME/tilewright, else $HOME/.local/state/tilewright; empty when none of them is set, or when
+/// /dev/null is named.
 std::string tuning_database(const std::string& asked = "");
 
 }  // namespace tw

@@ -2,7 +2,6 @@
 // look like a message of ours is garbage: the other side can no longer be trusted.
 #pragma once
 #include <cstdint>
-#include <string>
 #include <vector>
 
 namespace tw {

@@ -8,8 +8,6 @@
 
 namespace tw {
 
-int64_t available_memory() { return host::memory_limit().available; }
-
 void require_memory(int64_t bytes, std::string_view what) {
   constexpr int64_t kWorthALook = int64_t{1} << 20;  // less is had anywhere, and limits are read from files
   if (bytes < kWorthALook) return;
@@ -21,7 +19,7 @@ void require_memory(int64_t bytes, std::string_view what) {
 }
 
 int processes_that_fit(int64_t bytes) {
-  return static_cast<int>(std::clamp<int64_t>(available_memory() / bytes, 1, host::usable_cpus()));
+  return static_cast<int>(std::clamp<int64_t>(host::memory_limit().available / bytes, 1, host::usable_cpus()));
 }
 
 }  // namespace tw

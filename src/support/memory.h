@@ -5,9 +5,8 @@
 
 namespace tw {
 
-/// Bytes that processes may still take: of the machine, or of the control group that we live in.
-int64_t available_memory();
-/// ResourceError, with both figures, when `bytes` more for `what` are more than that.
+/// ResourceError, with both figures, when `bytes` more for `what` are more than processes may still take: of the
+/// machine, or of the control group that we live in.
 void require_memory(int64_t bytes, std::string_view what);
 /// How many processes that take `bytes` each may run at the same time: one for each CPU, fewer where memory is short,
 /// one at least.

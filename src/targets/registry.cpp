@@ -1,7 +1,5 @@
 #include "targets/registry.h"
 
-#include <algorithm>
-
 #include "support/error.h"
 #include "support/text.h"
 

@@ -42,5 +42,12 @@ std::vector<std::string> x86_64_missing(const TargetInfo& target);
 /// cuda/target.cpp
 std::vector<TargetInfo> cuda_architectures();
 std::span<const construct::Constructor> cuda_families();
+/// cuda/cutlass_family.cpp: rows of the library of templates that are built, best predicted first, for groups that they
+/// compute; of the right architecture.
+Result<construct::Candidates> construct_templates(const construct::GroupTask& task, const TargetInfo& target);
+
+/// The rates of the GPU that calls itself `gpu` ("NVIDIA H100 80GB HBM3"); of one without a row those of the data sheet
+/// that stands for `architecture` ("sm_90a"), of another architecture none.
+DeviceRates data_sheet(std::string_view gpu, std::string_view architecture);
 
 }  // namespace tw::targets

@@ -1,8 +1,8 @@
-#include "te/axes.h"
-
+// Lists of axes: made of a shape, and what they are together.
 #include <fmt/format.h>
 
 #include "support/join.h"
+#include "te/te.h"
 
 namespace tw::te {
 

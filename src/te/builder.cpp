@@ -4,7 +4,6 @@
 
 #include "expr/scalar.h"
 #include "support/error.h"
-#include "te/axes.h"
 #include "te/te.h"
 
 namespace tw::te {

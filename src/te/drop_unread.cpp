@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <iterator>
 #include <ranges>
 
 #include "te/reads.h"

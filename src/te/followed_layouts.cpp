@@ -1,7 +1,7 @@
-#include "te/followed_layouts.h"
-
 #include <algorithm>
 #include <optional>
+
+#include "te/rewrite.h"
 
 namespace tw::te {
 namespace {

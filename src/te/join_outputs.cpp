@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <map>
 
-#include "te/axes.h"
-#include "te/join_sums.h"
 #include "te/reads.h"
 
 namespace tw::te {

@@ -1,9 +1,6 @@
-#include "te/join_sums.h"
-
 #include <algorithm>
 
-#include "expr/analyzer.h"
-#include "te/axes.h"
+#include "te/join_outputs.h"
 #include "te/reads.h"
 
 namespace tw::te {

@@ -5,12 +5,9 @@
 #include <set>
 
 #include "expr/affine.h"
-#include "expr/analyzer.h"
 #include "support/join.h"
-#include "te/axes.h"
 #include "te/reads.h"
 #include "te/rewrite.h"
-#include "te/split_axes.h"
 
 namespace tw::te {
 namespace {

@@ -10,7 +10,7 @@ namespace tw::te {
 /// Fuse primitives for every tensor of `program` (inputs, intermediates, outputs) under which no compute needs div or
 /// mod: dims of extent 1 disappear, and dims d and d+1 of a tensor are fused when every read and its producer index
 /// them by two adjacent axes of the output, or of the reduction, that are fused as well; before that, axes that a
-/// reduction divides are split (te/split_axes.h). Of a program of one row the row keeps an axis of extent 1. Tensors
+/// reduction divides are split (te/split_axes.cpp). Of a program of one row the row keeps an axis of extent 1. Tensors
 /// with nothing to fuse or split are left out. No bytes move.
 std::map<std::string, Layout> mergeable_axes(const Program& program);
 
@@ -27,5 +27,14 @@ Program drop_unit_reductions(const Program& program);
 
 /// Reads of one-element tensors named in `scalars` become immediates; the inputs disappear.
 Program bind_scalars(const Program& program, const std::map<std::string, double>& scalars);
+
+// The opposite of merging axes: an axis that a sum takes apart by division (the channels of a grouped convolution, the
+// heads of grouped attention) becomes two, so that every index is linear again.
+
+/// Split primitives for tensors of `program`: where a reduction divides one of its axes by a constant that divides the
+/// extent, that dim of its output becomes [extent / constant, constant], and so does every dim that is read or written
+/// along that axis. Splitting never moves bytes. Empty when nothing is divided, or when one dim would be cut in two
+/// ways.
+std::map<std::string, Layout> divided_axes(const Program& program);
 
 }  // namespace tw::te

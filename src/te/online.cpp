@@ -5,13 +5,12 @@
 #include <numbers>
 #include <optional>
 
-#include "expr/scaled.h"
+#include "expr/affine.h"
+#include "support/join.h"
 #include "support/math.h"
-#include "te/axes.h"
 #include "te/reads.h"
 #include "te/rewrite.h"
 #include "te/row_mask.h"
-#include "te/whole_elements.h"
 
 namespace tw::te {
 namespace {
@@ -411,8 +410,7 @@ class OnlinePass {
 
   Compute result(const Sum& s) const {
     const std::vector<Axis>& axes = s.compute.axes;
-    std::vector<Expr> row;
-    for (const size_t d : s.rows) row.push_back(axes[d].var());
+    std::vector<Expr> row = mapped(s.rows, [&](size_t d) { return axes[d].var(); });
     Expr holder = int_imm(0), all;
     if (&s == wide_) {
       const Expr column = column_of(s)->var(), width = int_imm(cut_.width), each = int_imm(cut_.each);
@@ -434,9 +432,7 @@ class OnlinePass {
   // The row, as the maximum's axes have it, that a load of a sum without columns names.
   std::vector<Expr> row_of(const Expr& load) const {
     const auto sum = std::ranges::find(sums_, load->name, &Sum::name);
-    std::vector<Expr> row;
-    for (const size_t d : sum->rows) row.push_back(load.arg(static_cast<int>(d)));
-    return row;
+    return mapped(sum->rows, [&](size_t d) { return load.arg(static_cast<int>(d)); });
   }
 
   // all * by, where rows may have no weights: those whose exponentials sum to 0, and so do their products, or to NaN.

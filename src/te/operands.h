@@ -1,6 +1,5 @@
 // Operands of sums of products, each a tensor of its own.
 #pragma once
-#include <string>
 #include <vector>
 
 #include "te/te.h"

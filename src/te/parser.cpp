@@ -5,9 +5,8 @@
 #include <algorithm>
 #include <map>
 
-#include "support/error.h"
 #include "support/join.h"
-#include "te/parser.h"
+#include "te/te.h"
 #include "te/text.h"
 
 namespace tw::te {

@@ -1,12 +1,10 @@
 #include "te/rewrite.h"
 
 #include <algorithm>
-#include <set>
 
 #include "expr/analyzer.h"
 #include "support/error.h"
 #include "support/join.h"
-#include "te/axes.h"
 #include "te/reads.h"
 
 namespace tw::te {

@@ -1,8 +1,7 @@
-#include "te/split_axes.h"
-
 #include <optional>
 
 #include "support/join.h"
+#include "te/merge_axes.h"
 #include "te/reads.h"
 
 namespace tw::te {

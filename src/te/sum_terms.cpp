@@ -1,9 +1,8 @@
-#include "te/sum_terms.h"
-
 #include <algorithm>
 
 #include "expr/affine.h"
 #include "expr/tf32.h"
+#include "te/reads.h"
 
 namespace tw::te {
 namespace {

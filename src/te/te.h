@@ -14,6 +14,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/data_type.h"
@@ -39,6 +40,14 @@ struct Axis {
   int64_t extent;
   Expr var() const { return tw::var(name); }
 };
+
+/// Axes of the extents of `shape`: i0, i1, .. with the prefix 'i'.
+std::vector<Axis> make_axes(char prefix, const Shape& shape);
+std::vector<Expr> variables(const std::vector<Axis>& axes);
+std::vector<std::string> axis_names(const std::vector<Axis>& axes);
+Shape shape_of(const std::vector<Axis>& axes);
+/// The product of their extents.
+int64_t num_points(const std::vector<Axis>& axes);
 
 enum class CombinerKind : uint8_t { kSum, kProd, kMin, kMax, kAnd, kOr, kTuple };
 
@@ -117,5 +126,7 @@ Expr identity_of(CombinerKind kind, DataType type);
 /// Throws InternalError at the first broken rule: unknown tensors, types, ranks, order, duplicate names.
 void verify(const Program& program);
 std::string to_string(const Program& program);
+/// Inverse of to_string. Throws UserError with line and column.
+Program parse_program(std::string_view text);
 
 }  // namespace tw::te

@@ -4,7 +4,6 @@
 #include <set>
 
 #include "support/error.h"
-#include "te/axes.h"
 #include "te/te.h"
 
 namespace tw::te {

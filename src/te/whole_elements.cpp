@@ -1,11 +1,9 @@
-#include "te/whole_elements.h"
-
 #include <algorithm>
 #include <ranges>
 #include <set>
 
+#include "te/online.h"
 #include "te/reads.h"
-#include "te/rewrite.h"
 
 namespace tw::te {
 namespace {

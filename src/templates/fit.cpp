@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "construct/library/sum_epilogue.h"
-#include "core/target_name.h"
 
 namespace tw::templates {
 namespace {

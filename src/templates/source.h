@@ -3,7 +3,6 @@
 #include <string>
 #include <vector>
 
-#include "expr/expr.h"
 #include "loop/implementation.h"
 #include "templates/rows.h"
 

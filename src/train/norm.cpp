@@ -1,9 +1,8 @@
-#include "train/norm.h"
-
 #include <algorithm>
 #include <limits>
 
 #include "support/join.h"
+#include "train/optimizer.h"
 
 namespace tw::train {
 namespace {

@@ -1,7 +1,5 @@
 #include "train/optimizer.h"
 
-#include "train/norm.h"
-
 namespace tw::train {
 namespace {
 

@@ -22,4 +22,13 @@ struct Update {
 /// The parameter's next value, and those of what is kept.
 std::vector<graph::Term> updated(const Optimizer& optimizer, const Update& update);
 
+// ---- Norms over many tensors, and what is finite (norm.cpp).
+
+/// The sum of the squares of all elements of all `tensors`, f32[] of f32. Each tensor is summed by rows, which threads
+/// and blocks share, and the rows of many together: a few kernels for a whole network.
+graph::Term sum_of_squares(const graph::Terms& tensors);
+
+/// Whether a number f32[] is neither NaN nor infinite.
+graph::Term is_finite(const graph::Term& number);
+
 }  // namespace tw::train

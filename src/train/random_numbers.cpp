@@ -4,7 +4,6 @@
 #include <optional>
 
 #include "graph/ref_tensor.h"
-#include "transform/constants.h"
 #include "transform/editor.h"
 
 namespace tw::train {

@@ -6,7 +6,6 @@
 #include "support/join.h"
 #include "train/loss_scale.h"
 #include "train/name_patterns.h"
-#include "train/norm.h"
 #include "train/optimizer.h"
 
 namespace tw::train {
@@ -25,6 +24,14 @@ constexpr double kNormEpsilon = 1e-6;  // torch's
 Term clip_factor(double clip, const Term& squares) {
   const Term ratio = graph::emit("reciprocal", {graph::emit("sqrt", {squares}) + kNormEpsilon}) * clip;
   return graph::emit("min", {ratio, ratio.number(1)});
+}
+
+// The states beside a parameter by the suffix of their names: the optimizer's, "sum" of several runs, "average".
+std::vector<std::string> states_of_parameter(const TrainOptions& options) {
+  std::vector<std::string> suffixes = kept_by(options.optimizer);
+  if (options.runs_of_step > 1) suffixes.emplace_back("sum");
+  if (options.average > 0) suffixes.emplace_back("average");
+  return suffixes;
 }
 
 // First come all inputs, then what is computed of them.
@@ -139,13 +146,6 @@ class UpdateMaker {
 };
 
 }  // namespace
-
-std::vector<std::string> states_of_parameter(const TrainOptions& options) {
-  std::vector<std::string> suffixes = kept_by(options.optimizer);
-  if (options.runs_of_step > 1) suffixes.emplace_back("sum");
-  if (options.average > 0) suffixes.emplace_back("average");
-  return suffixes;
-}
 
 StepResults append_update(TrainedModel& model, const graph::OpTable& ops, const TrainOptions& options,
                           const StepParts& parts, StepStates& states) {

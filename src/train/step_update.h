@@ -26,7 +26,4 @@ struct StepResults {
 StepResults append_update(TrainedModel& model, const graph::OpTable& ops, const TrainOptions& options,
                           const StepParts& parts, StepStates& states);
 
-/// The states beside a parameter by the suffix of their names: the optimizer's, "sum" of several runs, "average".
-std::vector<std::string> states_of_parameter(const TrainOptions& options);
-
 }  // namespace tw::train

@@ -10,7 +10,6 @@
 #include "train/trained_model.h"
 #include "transform/storage_order.h"
 #include "transform/train/differentiate.h"
-#include "transform/train/place_early.h"
 
 namespace tw::train {
 namespace {

@@ -1,6 +1,6 @@
-#include "transform/constants.h"
-
 #include <cmath>
+
+#include "transform/editor.h"
 
 namespace tw::transform {
 

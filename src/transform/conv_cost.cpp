@@ -1,7 +1,6 @@
 #include "transform/conv_cost.h"
 
 #include <algorithm>
-#include <optional>
 
 #include "core/model_units.h"
 #include "ops/window.h"

@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "core/data_type.h"
+#include "core/layout.h"
 #include "core/precision.h"
 #include "core/target_info.h"
-#include "core/value_layouts.h"
 #include "graph/op.h"
 #include "support/pass_runner.h"
 #include "transform/in_place.h"

@@ -134,6 +134,9 @@ graph::Graph compute_where_read(const graph::Graph& graph, const TransformContex
 /// Merges nodes into groups with one output each: contractions with their epilogues, rows, element-wise chains, and
 /// data movement before them.
 graph::Graph fuse(const graph::Graph& graph, const TransformContext& context);
+/// By node of `graph`: the number of the group into which fuse() would put it, -1 for what stands alone whatever is
+/// around it.
+std::vector<int> grouping(const graph::Graph& graph, const TransformContext& context);
 
 /// Contractions whose rows only one other contraction reads become one group with it, and with what lies between, where
 /// computing them block by block saves more traffic than it repeats work: attention.

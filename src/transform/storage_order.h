@@ -3,7 +3,7 @@
 #include <optional>
 #include <vector>
 
-#include "core/value_layouts.h"
+#include "core/layout.h"
 #include "graph/graph.h"
 
 namespace tw::transform {

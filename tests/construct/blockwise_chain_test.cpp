@@ -4,7 +4,6 @@
 #include "codegen/cuda/emit.h"
 #include "lower/pass.h"
 #include "schedule/match/tile_chain.h"
-#include "te/parser.h"
 #include "te/rewrite.h"
 #include "tests/construct/construct_check.h"
 

@@ -1,7 +1,7 @@
 // Reductions that keep columns, alone in their group: long ones of few columns in parts, whatever the width.
 #include <gtest/gtest.h>
 
-#include "te/join_sums.h"
+#include "te/join_outputs.h"
 #include "te/rewrite.h"
 #include "tests/construct/construct_check.h"
 

@@ -6,7 +6,6 @@
 
 #include <algorithm>
 
-#include "te/parser.h"
 #include "tests/construct/construct_check.h"
 #include "tests/harness/te_programs.h"
 

@@ -6,7 +6,6 @@
 
 #include "schedule/match/one_kernel.h"
 #include "te/join_outputs.h"
-#include "te/join_sums.h"
 #include "te/rewrite.h"
 #include "tests/construct/construct_check.h"
 

@@ -4,7 +4,6 @@
 #include <cmath>
 
 #include "te/merge_axes.h"
-#include "te/parser.h"
 #include "te/rewrite.h"
 #include "tests/construct/construct_check.h"
 #include "tests/harness/te_programs.h"

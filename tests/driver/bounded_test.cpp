@@ -5,7 +5,6 @@
 
 #include <cmath>
 
-#include "graph/parser.h"
 #include "ops/list.h"
 
 namespace tw::artefact {

@@ -10,7 +10,6 @@
 
 #include "driver/compile.h"
 #include "driver/entry_reasons.h"
-#include "graph/parser.h"
 #include "ops/list.h"
 #include "plan/plan.h"
 #include "support/error.h"

@@ -13,8 +13,6 @@
 #include "expr/tf32.h"
 #include "targets/registry.h"
 #include "te/join_outputs.h"
-#include "te/join_sums.h"
-#include "te/parser.h"
 #include "te/reads.h"
 #include "tests/harness/te_evaluate.h"
 #include "tests/harness/te_programs.h"

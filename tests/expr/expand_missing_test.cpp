@@ -1,11 +1,10 @@
-#include "expr/expand_missing.h"
-
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <limits>
 #include <random>
 
+#include "expr/expand.h"
 #include "tape.h"
 
 namespace tw {

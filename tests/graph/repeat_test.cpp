@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include "graph/error_output.h"
-#include "graph/parser.h"
 #include "support/error.h"
 #include "tests/graph/loops.h"
 #include "tests/harness/graph_evaluate.h"

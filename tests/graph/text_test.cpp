@@ -6,7 +6,6 @@
 #include <limits>
 #include <random>
 
-#include "graph/parser.h"
 #include "sample.h"
 #include "support/error.h"
 

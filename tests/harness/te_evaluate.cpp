@@ -2,7 +2,6 @@
 
 #include "expr/elementary.h"
 #include "support/error.h"
-#include "te/axes.h"
 #include "tests/harness/lane_words.h"
 
 namespace tw::te {

@@ -5,7 +5,6 @@
 #include <string>
 
 #include "loop/loop.h"
-#include "loop/parser.h"
 #include "support/error.h"
 #include "tests/harness/loop_interpreter.h"
 

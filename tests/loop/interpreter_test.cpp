@@ -1,7 +1,6 @@
 // What the interpreter computes.
 #include <cmath>
 
-#include "loop/parser.h"
 #include "tests/harness/loop_interpreter.h"
 #include "tests/loop/helpers.h"
 

@@ -1,5 +1,4 @@
 // Random programs survive printing and parsing.
-#include "loop/parser.h"
 #include "tests/expr/random_expr.h"
 #include "tests/loop/helpers.h"
 

@@ -1,5 +1,4 @@
 // Printing and parsing programs.
-#include "loop/parser.h"
 #include "tests/harness/loop_interpreter.h"
 #include "tests/loop/helpers.h"
 

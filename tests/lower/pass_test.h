@@ -4,7 +4,6 @@
 
 #include <string>
 
-#include "loop/parser.h"
 #include "lower/pass.h"
 
 namespace tw::lower::test {

@@ -1,5 +1,4 @@
 // Every loop pass keeps what random schedules compute: interpreted after each pass, and compared with the te program.
-#include "loop/parser.h"
 #include "support/error.h"
 #include "tests/harness/loop_check.h"
 #include "tests/harness/random_schedule.h"

@@ -1,5 +1,4 @@
 // simplify: loops of extent 0 and 1, known conditions, ranges inside guards.
-#include "loop/parser.h"
 #include "tests/lower/pass_test.h"
 
 namespace tw::lower::test {

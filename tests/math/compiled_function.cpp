@@ -4,7 +4,6 @@
 #include <cstring>
 
 #include "codegen/llvm/jit.h"
-#include "core/target_name.h"
 #include "expr/elementary.h"
 #include "graph/op.h"
 #include "lower/pass.h"

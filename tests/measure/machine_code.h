@@ -1,4 +1,4 @@
-// x86-64 kernels as bytes, well-behaved and not: each has the interface of runtime/device/cpu/kernel.h
+// x86-64 kernels as bytes, well-behaved and not: each has the interface of runtime/device/cpu/code_map.h
 // (rdi: buffers, rsi: scratch, rdx: first tile, rcx: end of tiles).
 #pragma once
 #include <cstddef>

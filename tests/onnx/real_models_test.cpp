@@ -2,7 +2,7 @@
 // order.
 #include <gtest/gtest.h>
 
-#include "frontend/onnx/node_order.h"
+#include "frontend/onnx/importer.h"
 #include "tests/onnx/import_model.h"
 
 namespace tw::frontend {

@@ -5,7 +5,6 @@
 #include <cmath>
 #include <random>
 
-#include "graph/parser.h"
 #include "ops/list.h"
 #include "tests/harness/graph_evaluate.h"
 #include "tests/harness/te_evaluate.h"

@@ -2,7 +2,6 @@
 #include <gtest/gtest.h>
 
 #include "schedule/match/chain.h"
-#include "te/parser.h"
 
 namespace tw::schedule {
 namespace {

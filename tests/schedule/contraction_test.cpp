@@ -6,7 +6,7 @@
 #include "expr/tf32.h"
 #include "loop/loop.h"
 #include "schedule/schedule.h"
-#include "te/sum_terms.h"
+#include "te/reads.h"
 #include "tests/harness/te_programs.h"
 
 namespace tw::schedule {

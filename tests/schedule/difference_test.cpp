@@ -1,7 +1,7 @@
 // What people are told of two schedules of one program.
-#include "schedule/difference.h"
-
 #include <gtest/gtest.h>
+
+#include "schedule/schedule.h"
 
 namespace tw::schedule {
 namespace {

@@ -6,7 +6,6 @@
 
 #include "schedule/schedule.h"
 #include "support/error.h"
-#include "te/parser.h"
 #include "tests/harness/loop_check.h"
 #include "tests/harness/te_evaluate.h"
 #include "tests/harness/te_programs.h"

@@ -2,7 +2,6 @@
 #include <gtest/gtest.h>
 
 #include "schedule/schedule.h"
-#include "te/parser.h"
 #include "tests/harness/loop_check.h"
 #include "tests/harness/te_evaluate.h"
 #include "tests/harness/te_programs.h"

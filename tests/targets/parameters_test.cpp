@@ -7,7 +7,6 @@
 #include <filesystem>
 #include <fstream>
 
-#include "core/target_features.h"
 #include "support/error.h"
 #include "targets/registry.h"
 #include "targets/x86_64/host.h"

@@ -1,6 +1,4 @@
 // Tensors inside a program are stored as what they are computed with.
-#include "te/followed_layouts.h"
-
 #include <gtest/gtest.h>
 
 #include "te/merge_axes.h"

@@ -1,9 +1,7 @@
 // Sums of the same columns become one reduction with several outputs; others stay.
-#include "te/join_sums.h"
-
 #include <gtest/gtest.h>
 
-#include "te/parser.h"
+#include "te/join_outputs.h"
 #include "tests/harness/loop_check.h"
 #include "tests/harness/te_evaluate.h"
 

@@ -5,8 +5,6 @@
 #include <limits>
 
 #include "support/error.h"
-#include "te/axes.h"
-#include "te/parser.h"
 #include "te/rewrite.h"
 #include "tests/harness/eval_index.h"
 #include "tests/harness/layouts.h"

@@ -1,7 +1,6 @@
 #include <gtest/gtest.h>
 
 #include "support/error.h"
-#include "te/parser.h"
 #include "te/rewrite.h"
 #include "tests/te/samples.h"
 

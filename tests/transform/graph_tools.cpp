@@ -7,7 +7,6 @@
 #include <random>
 
 #include "graph/error_output.h"
-#include "graph/parser.h"
 #include "ops/list.h"
 #include "tests/harness/graph_evaluate.h"
 

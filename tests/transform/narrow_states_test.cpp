@@ -1,9 +1,8 @@
 // States of rows are stored in 16 bits; others keep their type.
-#include "transform/rewrite/narrow_states.h"
-
 #include <gtest/gtest.h>
 
 #include "tests/transform/graph_tools.h"
+#include "transform/rewrite/states.h"
 
 namespace tw::transform {
 namespace {

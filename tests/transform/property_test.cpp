@@ -1,7 +1,6 @@
 // Every pass alone, all of them, and none of the optional ones leave what a graph computes as it is.
 #include <gtest/gtest.h>
 
-#include "graph/parser.h"
 #include "support/error.h"
 #include "tests/transform/graph_tools.h"
 

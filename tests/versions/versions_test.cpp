@@ -19,7 +19,6 @@
 #include "driver/code/group_code.h"
 #include "lower/version.h"
 #include "support/hash.h"
-#include "te/parser.h"
 #include "templates/version.h"
 #ifdef TW_HAVE_CUDA
 #include "codegen/cuda/emit.h"

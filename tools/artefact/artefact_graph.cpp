@@ -7,7 +7,6 @@
 
 #include "artefact/resize.h"
 #include "artefact/run_values.h"
-#include "graph/parser.h"
 #include "ops/list.h"
 #include "runtime/format/container.h"
 #include "runtime/format/error.h"

@@ -3,7 +3,7 @@
 #include <numeric>
 
 #include "artefact/artefact_graph.h"
-#include "driver/machine/peak.h"
+#include "driver/machine/measure.h"
 #include "support/error.h"
 #include "support/text.h"
 #include "targets/registry.h"

@@ -1,5 +1,4 @@
 // tilewright templates build|list|path: kernels of CUTLASS, built once for all models.
-#include "core/target_name.h"
 #include "support/error.h"
 #include "support/text.h"
 #include "templates/fit.h"

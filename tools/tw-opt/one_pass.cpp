@@ -4,15 +4,12 @@
 #include <map>
 
 #include "graph/graph.h"
-#include "graph/parser.h"
-#include "loop/parser.h"
 #include "lower/pass.h"
 #include "ops/list.h"
 #include "schedule/schedule.h"
 #include "support/error.h"
 #include "support/lexer.h"
 #include "targets/registry.h"
-#include "te/parser.h"
 #include "te/te.h"
 #include "transform/pass.h"
 

@@ -24,6 +24,8 @@ struct Level {
 
 #if defined(__x86_64__)
 
+constexpr const char* kHostArchitecture = "x86_64";
+
 enum Register { kEax, kEbx, kEcx, kEdx };
 
 /// Registers that the operating system must save for a feature to be usable: bits of XCR0 (Intel SDM vol. 1, ch. 13).
@@ -131,6 +133,8 @@ const std::vector<Level>& levels() {
 
 #elif defined(__aarch64__)
 
+constexpr const char* kHostArchitecture = "aarch64";
+
 struct Feature {
   std::string_view name;
   unsigned long bit;  // of AT_HWCAP (Linux, arch/arm64/include/uapi/asm/hwcap.h)
@@ -174,7 +178,7 @@ std::string why_not(const format::ManifestTarget& target) {
   std::optional<std::vector<std::string>> required = features_of_arch(target.arch);
   if (!required)
     return format::join("the artefact is for the architecture '", target.arch, "'; this machine is ",
-                        host_architecture());
+                        kHostArchitecture);
   required->insert(required->end(), target.features.begin(), target.features.end());
   std::string list;
   for (const std::string& name : missing_cpu_features(*required)) {
@@ -186,27 +190,11 @@ std::string why_not(const format::ManifestTarget& target) {
 
 }  // namespace
 
-std::string host_architecture() {
-#if defined(__x86_64__)
-  return "x86_64";
-#else
-  return "aarch64";
-#endif
-}
-
-std::vector<std::string> host_cpu_features() {
-  std::vector<std::string> names;
-  for (const Feature& feature : kFeatures) {
-    if (host_has(feature)) names.emplace_back(feature.name);
-  }
-  return names;
-}
-
 std::vector<std::string> missing_cpu_features(const std::vector<std::string>& required) {
-  const std::vector<std::string> present = host_cpu_features();
   std::vector<std::string> missing;
   for (const std::string& name : required) {
-    if (std::find(present.begin(), present.end(), name) == present.end()) missing.push_back(name);
+    const auto is_there = [&](const Feature& feature) { return feature.name == name && host_has(feature); };
+    if (std::none_of(std::begin(kFeatures), std::end(kFeatures), is_there)) missing.push_back(name);
   }
   return missing;
 }

@@ -8,12 +8,6 @@
 
 namespace tw::runtime {
 
-/// "x86_64" or "aarch64".
-std::string host_architecture();
-
-/// The known features that CPU and operating system support, in the order of the table.
-std::vector<std::string> host_cpu_features();
-
 /// Those of `required` that the host lacks or that this runtime does not know.
 std::vector<std::string> missing_cpu_features(const std::vector<std::string>& required);
 

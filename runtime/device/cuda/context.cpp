@@ -4,8 +4,8 @@
 #include <cstring>
 #include <nvtx3/nvtx3.hpp>
 
+#include "runtime/device/cuda/launch.h"
 #include "runtime/device/cuda/state.h"
-#include "runtime/device/cuda/tensor_map.h"
 #include "runtime/format/error.h"
 #include "runtime/format/turns.h"
 

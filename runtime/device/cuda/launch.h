@@ -24,6 +24,10 @@ struct Launch {
   bool in_graph = true;   // whether the graph's node has these parameters
 };
 
+/// Writes the driver's description of the tensor at `address` into the parameter block; returns whether that changed
+/// it.
+bool encode_map(const Driver& driver, const format::TensorMap& map, DevicePtr address, std::vector<uint8_t>& params);
+
 /// Memory that is set to 0 before launch number `before`, while those before it run.
 struct Clearing {
   DevicePtr address = 0;

@@ -2,8 +2,6 @@
 #pragma once
 #include <memory>
 #include <span>
-#include <string>
-#include <type_traits>
 #include <vector>
 
 #include "runtime/device/cuda/handles.h"

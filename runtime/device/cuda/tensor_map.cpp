@@ -1,7 +1,7 @@
-#include "runtime/device/cuda/tensor_map.h"
-
 #include <array>
 #include <cstring>
+
+#include "runtime/device/cuda/launch.h"
 
 namespace tw::runtime::cuda {
 namespace {

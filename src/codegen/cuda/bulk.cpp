@@ -6,7 +6,7 @@
 
 #include "codegen/cuda/threads.h"
 #include "expr/affine.h"
-#include "expr/inside.h"
+#include "expr/analyzer.h"
 #include "support/error.h"
 #include "support/join.h"
 

@@ -1,7 +1,6 @@
 // Fatbins: what NVIDIA's drivers load where the code for one GPU is to run on those that come after it.
 #pragma once
 #include <cstddef>
-#include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "codegen/cuda/bulk.h"
-#include "codegen/cuda/once.h"
 #include "core/model_units.h"
 #include "support/error.h"
 #include "support/math.h"

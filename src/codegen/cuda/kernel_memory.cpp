@@ -2,8 +2,7 @@
 #include <algorithm>
 
 #include "codegen/cuda/kernel_emitter.h"
-#include "codegen/cuda/once.h"
-#include "codegen/cuda/owners.h"
+#include "codegen/cuda/threads.h"
 #include "core/model_units.h"
 #include "expr/affine.h"
 #include "expr/scalar.h"

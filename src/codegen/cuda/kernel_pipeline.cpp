@@ -5,7 +5,6 @@
 
 #include "codegen/cuda/bulk.h"
 #include "codegen/cuda/kernel_emitter.h"
-#include "codegen/cuda/once.h"
 #include "support/error.h"
 #include "support/join.h"
 

@@ -1,7 +1,6 @@
 // What the threads of a block do together: loops of threads, matrix instructions.
 
 #include "codegen/cuda/kernel_emitter.h"
-#include "codegen/cuda/once.h"
 #include "core/model_units.h"
 #include "support/error.h"
 #include "te/reads.h"

@@ -1,7 +1,7 @@
-#include "codegen/cuda/once.h"
-
 #include <algorithm>
 #include <optional>
+
+#include "codegen/cuda/threads.h"
 
 namespace tw::codegen {
 namespace {

@@ -1,5 +1,3 @@
-#include "codegen/cuda/owners.h"
-
 #include <map>
 #include <memory>
 #include <set>

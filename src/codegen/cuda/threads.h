@@ -2,6 +2,7 @@
 #pragma once
 #include <functional>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -45,5 +46,30 @@ struct Combination {
 /// The combination that a group is; nothing when each thread stores elements of its own. Throws InternalError when
 /// threads store to the same element in another way.
 std::optional<Combination> combination_of(const ThreadGroup& group);
+
+/// For a register buffer that is allocated in `scope` outside of thread loops: the dims that tell the thread. Threads
+/// may have a copy each of one element, if all that is stored there are constants and what they combine. Throws
+/// InternalError when they use one element in another way, or other threads in different loops.
+std::vector<bool> thread_dims(const loop::Buffer& buffer, const std::vector<loop::Stmt>& scope);
+
+// ---- What a block that walks over tiles does once for all of them (once.cpp).
+
+/// A buffer of the block's shared memory, and the thread loops that fill it.
+struct OnceFilled {
+  loop::Buffer buffer;
+  loop::Stmt fill;
+};
+
+/// The buffers that every tile of `kernel` fills with the same values, all by one statement, before others read them.
+std::vector<OnceFilled> once_filled(const loop::Kernel& kernel);
+
+/// Whether a buffer is a parameter that the kernel does not write.
+bool is_read_only(const loop::Kernel& kernel, const std::string& buffer);
+
+/// Whether `s` runs its body once, whatever it does besides.
+bool runs_body_once(const loop::Stmt& s);
+
+/// Whether `s` stores to one of `buffers`.
+bool fills_any(const loop::Stmt& s, const std::set<std::string>& buffers);
 
 }  // namespace tw::codegen

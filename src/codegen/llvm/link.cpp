@@ -1,11 +1,10 @@
-#include "codegen/llvm/link.h"
-
 #include <llvm/BinaryFormat/ELF.h>
 #include <llvm/Object/ELFObjectFile.h>
 #include <llvm/Support/Endian.h>
 
 #include <unordered_map>
 
+#include "codegen/llvm/machine.h"
 #include "support/error.h"
 #include "support/math.h"
 

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "codegen/llvm/link.h"
 #include "codegen/llvm/machine.h"
 #include "support/error.h"
 

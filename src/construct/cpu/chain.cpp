@@ -16,8 +16,6 @@
 #include "core/model_units.h"
 #include "schedule/match/stages.h"
 #include "support/math.h"
-#include "te/axes.h"
-#include "te/reads.h"
 
 namespace tw::construct {
 namespace {

@@ -7,7 +7,6 @@
 #include "construct/cpu/stage_cost.h"
 #include "construct/elementwise.h"
 #include "support/math.h"
-#include "te/axes.h"
 
 namespace tw::construct {
 namespace {

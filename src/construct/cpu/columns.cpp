@@ -10,7 +10,6 @@
 #include "construct/cpu/stage_cost.h"
 #include "construct/elementwise.h"
 #include "expr/affine.h"
-#include "expr/analyzer.h"
 #include "schedule/match/stages.h"
 #include "support/math.h"
 #include "te/reads.h"

@@ -20,7 +20,6 @@
 #include "support/math.h"
 #include "te/reads.h"
 #include "te/rewrite.h"
-#include "te/sum_terms.h"
 
 namespace tw::construct {
 namespace {

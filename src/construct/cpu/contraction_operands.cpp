@@ -5,9 +5,7 @@
 #include "core/model_units.h"
 #include "support/join.h"
 #include "support/math.h"
-#include "te/axes.h"
 #include "te/reads.h"
-#include "te/sum_terms.h"
 
 namespace tw::construct {
 namespace {

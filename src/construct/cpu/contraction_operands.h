@@ -2,7 +2,6 @@
 #pragma once
 #include <optional>
 #include <string>
-#include <vector>
 
 #include "construct/construct.h"
 #include "construct/cpu/contraction_tiles.h"

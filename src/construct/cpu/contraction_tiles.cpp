@@ -13,8 +13,7 @@
 #include "construct/rtile.h"
 #include "expr/analyzer.h"
 #include "support/math.h"
-#include "te/axes.h"
-#include "te/sum_terms.h"
+#include "te/reads.h"
 
 namespace tw::construct {
 namespace {

@@ -2,13 +2,12 @@
 // computes a part of the rows for a block of columns as contraction.cpp does, in scratch memory near the unit; from
 // there the rows go to memory, where they leave the group, and are combined. Memory gets a row of each part, which a
 // small second kernel combines as columns.cpp does.
-#include "construct/cpu/reduced.h"
-
 #include <algorithm>
 #include <numeric>
 #include <optional>
 
 #include "construct/column_sums.h"
+#include "construct/construct.h"
 #include "construct/cpu/contraction_loops.h"
 #include "construct/cpu/contraction_operands.h"
 #include "construct/elementwise.h"
@@ -16,9 +15,7 @@
 #include "schedule/match/chain.h"
 #include "schedule/match/stages.h"
 #include "support/math.h"
-#include "te/axes.h"
 #include "te/reads.h"
-#include "te/rewrite.h"
 
 namespace tw::construct {
 namespace {

@@ -7,10 +7,7 @@
 
 #include "construct/column_sums.h"
 #include "construct/cpu/row_loops.h"
-#include "construct/cpu/stage_cost.h"
 #include "construct/elementwise.h"
-#include "te/axes.h"
-#include "te/reads.h"
 
 namespace tw::construct {
 namespace {

@@ -5,7 +5,6 @@
 #include "construct/construct.h"
 #include "construct/cpu/row_loops.h"
 #include "schedule/match/stages.h"
-#include "te/axes.h"
 
 namespace tw::construct {
 namespace {

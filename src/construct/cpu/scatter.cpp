@@ -9,7 +9,6 @@
 #include "construct/cpu/stage_cost.h"
 #include "construct/elementwise.h"
 #include "support/math.h"
-#include "te/axes.h"
 #include "te/reads.h"
 
 namespace tw::construct {

@@ -4,7 +4,6 @@
 
 #include "expr/elementary.h"
 #include "support/math.h"
-#include "te/axes.h"
 #include "te/reads.h"
 
 namespace tw::construct {

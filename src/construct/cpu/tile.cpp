@@ -4,7 +4,6 @@
 #include <array>
 #include <cmath>
 
-#include "core/target_features.h"
 #include "support/math.h"
 
 namespace tw::construct {

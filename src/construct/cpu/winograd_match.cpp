@@ -3,9 +3,7 @@
 #include <algorithm>
 
 #include "support/math.h"
-#include "te/axes.h"
 #include "te/reads.h"
-#include "te/sum_terms.h"
 
 namespace tw::construct {
 namespace {

@@ -1,6 +1,5 @@
 // Recognises Winograd convolution in a te program (ops/winograd_conv.cpp) by its stages.
 #pragma once
-#include <map>
 #include <string>
 #include <vector>
 

@@ -8,9 +8,7 @@
 #include "construct/elementwise.h"
 #include "core/model_units.h"
 #include "support/math.h"
-#include "te/axes.h"
 #include "te/reads.h"
-#include "te/rewrite.h"
 
 namespace tw::construct {
 namespace {

@@ -4,19 +4,15 @@
 // rows of its own: for a block of steps sums of the other products stay in its registers, become the last one's left
 // operand where they are, and are multiplied at once. Other operands pass through shared memory, a block ahead. Unlike
 // online sums (gpu/streamed_chain.cpp) nothing of a row is combined, so that sums go on from block to block.
-#include "construct/gpu/blockwise_chain.h"
-
 #include <algorithm>
 #include <array>
 #include <memory>
 
-#include "construct/gpu/streamed_chain.h"
+#include "construct/gpu/chain_kernels.h"
 #include "construct/gpu/warp_rows.h"
 #include "core/model_units.h"
-#include "core/target_features.h"
 #include "expr/analyzer.h"
 #include "support/math.h"
-#include "te/axes.h"
 #include "te/row_mask.h"
 
 namespace tw::construct {

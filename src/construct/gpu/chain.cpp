@@ -6,15 +6,11 @@
 #include <algorithm>
 #include <array>
 
-#include "construct/gpu/blockwise_chain.h"
-#include "construct/gpu/resident_chain.h"
+#include "construct/gpu/chain_kernels.h"
 #include "construct/gpu/row_mapping.h"
-#include "construct/gpu/split_chain.h"
-#include "construct/gpu/streamed_chain.h"
 #include "core/model_units.h"
 #include "schedule/match/tile_chain.h"
 #include "support/math.h"
-#include "te/axes.h"
 
 namespace tw::construct {
 namespace {

@@ -7,7 +7,6 @@
 
 #include "construct/elementwise.h"
 #include "support/math.h"
-#include "te/axes.h"
 #include "te/reads.h"
 
 namespace tw::construct {

@@ -4,7 +4,6 @@
 // padding stands before them, each row of pixels, loaded once with one comparison for each vector. Where columns are
 // too few for all SMs and their reductions long, several threads combine parts of a column, and a second kernel those.
 #include <algorithm>
-#include <array>
 #include <numeric>
 #include <optional>
 
@@ -13,13 +12,11 @@
 #include "construct/elementwise.h"
 #include "core/model_units.h"
 #include "expr/affine.h"
-#include "schedule/match/contraction.h"
 #include "schedule/match/stages.h"
 #include "support/join.h"
 #include "support/math.h"
 #include "te/reads.h"
 #include "te/rewrite.h"
-#include "te/sum_terms.h"
 
 namespace tw::construct {
 namespace {

@@ -9,7 +9,6 @@
 
 #include "construct/construct.h"
 #include "construct/elementwise.h"
-#include "core/model_units.h"
 #include "expr/affine.h"
 #include "expr/analyzer.h"
 #include "schedule/match/stages.h"

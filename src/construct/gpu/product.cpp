@@ -3,17 +3,13 @@
 #include <algorithm>
 #include <numeric>
 
-#include "core/target_features.h"
 #include "expr/affine.h"
 #include "expr/analyzer.h"
-#include "expr/inside.h"
 #include "runtime/format/manifest.h"
 #include "schedule/match/stages.h"
 #include "support/math.h"
-#include "te/axes.h"
 #include "te/reads.h"
 #include "te/rewrite.h"
-#include "te/sum_terms.h"
 
 namespace tw::construct {
 namespace {

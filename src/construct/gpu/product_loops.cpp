@@ -6,12 +6,9 @@
 #include <numeric>
 
 #include "core/model_units.h"
-#include "core/target_features.h"
 #include "expr/affine.h"
-#include "runtime/format/manifest.h"
 #include "support/join.h"
 #include "support/math.h"
-#include "te/axes.h"
 #include "te/reads.h"
 
 namespace tw::construct {
@@ -22,9 +19,7 @@ constexpr int64_t kMaxUnrolled = 16;
 std::string dollared(const std::vector<std::string>& names) { return fmt::format("{}", fmt::join(names, "$")); }
 
 std::vector<std::string> names_at(const te::Compute& c, const std::vector<size_t>& places) {
-  std::vector<std::string> names;
-  for (const size_t i : places) names.push_back(c.axes[i].name);
-  return names;
+  return mapped(places, [&](size_t i) { return c.axes[i].name; });
 }
 
 // [.., steps], of which `last` is the last dim -> [k-blocks, .., steps of one].

@@ -9,7 +9,6 @@
 #include "core/model_units.h"
 #include "schedule/match/chain.h"
 #include "schedule/match/stages.h"
-#include "te/axes.h"
 #include "te/reads.h"
 #include "te/rewrite.h"
 

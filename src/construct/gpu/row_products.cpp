@@ -6,10 +6,8 @@
 #include "construct/construct.h"
 #include "construct/elementwise.h"
 #include "core/model_units.h"
-#include "te/axes.h"
 #include "te/reads.h"
 #include "te/rewrite.h"
-#include "te/sum_terms.h"
 
 namespace tw::construct {
 namespace {

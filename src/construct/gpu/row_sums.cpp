@@ -4,13 +4,10 @@
 #include "schedule/match/row_sums.h"
 
 #include <algorithm>
-#include <numeric>
 
 #include "construct/column_sums.h"
 #include "construct/gpu/block_rows.h"
 #include "core/model_units.h"
-#include "support/join.h"
-#include "te/axes.h"
 #include "te/reads.h"
 
 namespace tw::construct {

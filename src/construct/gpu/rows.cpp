@@ -8,12 +8,9 @@
 #include "construct/elementwise.h"
 #include "construct/gpu/block_rows.h"
 #include "core/model_units.h"
-#include "schedule/match/contraction.h"
 #include "schedule/match/stages.h"
-#include "te/axes.h"
 #include "te/reads.h"
 #include "te/rewrite.h"
-#include "te/sum_terms.h"
 
 namespace tw::construct {
 namespace {

@@ -7,9 +7,7 @@
 #include "construct/construct.h"
 #include "construct/elementwise.h"
 #include "core/model_units.h"
-#include "schedule/match/stages.h"
 #include "support/math.h"
-#include "te/axes.h"
 #include "te/reads.h"
 
 namespace tw::construct {

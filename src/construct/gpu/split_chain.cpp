@@ -2,16 +2,14 @@
 // (te/online.h) is a tile's, and leaves maximum, sum and weighted values, relative to that maximum, in memory. A second
 // kernel combines the tuples of a row, a thread for each column. All keys and values of a tile are on their way to
 // shared memory at once; the rows between the products are stored there, too.
-#include "construct/gpu/split_chain.h"
-
 #include <array>
 
 #include "construct/elementwise.h"
+#include "construct/gpu/chain_kernels.h"
 #include "construct/gpu/row_mapping.h"
 #include "core/model_units.h"
 #include "support/join.h"
 #include "support/math.h"
-#include "te/axes.h"
 #include "te/reads.h"
 
 namespace tw::construct {

@@ -3,16 +3,12 @@
 // their matrix instructions leave them, are combined along rows by the lanes that share one, and become the left
 // operand of the second product where they are. Only keys and values pass through shared memory, a block ahead. Where
 // warp groups have instructions of their own, four warps share 64 rows.
-#include "construct/gpu/streamed_chain.h"
-
 #include <array>
 
+#include "construct/gpu/chain_kernels.h"
 #include "construct/gpu/warp_rows.h"
-#include "core/model_units.h"
-#include "core/target_features.h"
 #include "support/join.h"
 #include "support/math.h"
-#include "te/axes.h"
 #include "te/reads.h"
 
 namespace tw::construct {
@@ -155,9 +151,7 @@ class StreamedChain {
   const std::string& scores() const { return chain_.segments[0].output(); }
   std::string powers() const { return maximum_ + ".exp"; }
   Names block_sums() const {
-    Names names;
-    for (const std::string& sum : online_.sums) names.push_back(sum + ".block");
-    return names;
+    return mapped(online_.sums, [](const std::string& sum) { return sum + ".block"; });
   }
 
   int64_t registers() const { return schedule::streamed_registers(shape_.rows, shape_.block, values_.n); }

@@ -6,7 +6,6 @@
 #include <numeric>
 
 #include "core/model_units.h"
-#include "core/target_features.h"
 #include "support/math.h"
 
 namespace tw::construct {

@@ -1,9 +1,7 @@
 // Tiles of matrix products on GPUs: which there are, how they lie over threads, and which one a product should take.
 #pragma once
-#include <string>
 #include <vector>
 
-#include "core/layout.h"
 #include "core/target_info.h"
 
 namespace tw::construct {

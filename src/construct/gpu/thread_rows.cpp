@@ -5,7 +5,6 @@
 #include "core/model_units.h"
 #include "schedule/match/stages.h"
 #include "support/join.h"
-#include "te/axes.h"
 
 namespace tw::construct {
 namespace {

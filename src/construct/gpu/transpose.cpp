@@ -5,7 +5,6 @@
 #include <numeric>
 
 #include "construct/construct.h"
-#include "construct/elementwise.h"
 #include "schedule/match/stages.h"
 #include "support/join.h"
 #include "te/reads.h"

@@ -47,9 +47,7 @@ Layout tiled(Layout layout, size_t dim, int64_t extent, const std::vector<Factor
 }
 
 Layout split(const Layout& layout, size_t dim, const std::vector<Factor>& factors) {
-  std::vector<int64_t> extents;
-  for (const Factor& f : factors) extents.push_back(f.extent);
-  return layout.split(static_cast<int>(dim), std::move(extents));
+  return layout.split(static_cast<int>(dim), mapped(factors, &Factor::extent));
 }
 
 std::vector<Factor> step_factors(int64_t steps) {

@@ -8,10 +8,8 @@
 #include "expr/analyzer.h"
 #include "schedule/match/contraction.h"
 #include "schedule/match/stages.h"
-#include "te/axes.h"
 #include "te/reads.h"
 #include "te/rewrite.h"
-#include "te/sum_terms.h"
 
 namespace tw::construct {
 namespace {

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "driver/api/status.h"
-#include "support/cancelled.h"
+#include "support/error.h"
 
 namespace tw::driver::api {
 

@@ -8,8 +8,6 @@
 #include "driver/outcome.h"
 #include "driver/refit.h"
 #include "driver/surroundings.h"
-#include "frontend/onnx/import.h"
-#include "ops/list.h"
 #include "runtime/format/atomic_file.h"
 #include "support/error.h"
 #include "support/mapped_file.h"

@@ -1,6 +1,5 @@
 #include "driver/api/status.h"
 
-#include <algorithm>
 #include <new>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -9,7 +8,6 @@
 #include "driver/option_table.h"
 #include "frontend/onnx/imported.h"
 #include "frontend/onnx/shape_binding.h"
-#include "support/node_error.h"
 
 namespace tw::driver::api {
 namespace {

@@ -3,7 +3,6 @@
 #include <semaphore.h>
 
 #include <algorithm>
-#include <atomic>
 #include <filesystem>
 #include <mutex>
 

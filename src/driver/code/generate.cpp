@@ -5,12 +5,10 @@
 #include <optional>
 #include <thread>
 
-#include "core/target_features.h"
 #include "driver/code/format_type.h"
 #include "lower/version.h"
 #include "measure/cuda_executor.h"
 #include "runtime/format/problem.h"
-#include "support/error.h"
 #include "support/join.h"
 #include "support/parallel.h"
 #ifdef TW_HAVE_LLVM

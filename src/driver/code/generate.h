@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "core/target_info.h"
-#include "core/target_name.h"
 #include "driver/code/cubins.h"
 #include "driver/code/program_code.h"
 #include "loop/loop.h"

@@ -4,13 +4,11 @@
 #include <bit>
 #include <type_traits>
 
-#include "core/target_features.h"
 #include "dataflow/work.h"
 #include "schedule/match/contraction.h"
 #include "support/error.h"
-#include "te/followed_layouts.h"
+#include "support/join.h"
 #include "te/join_outputs.h"
-#include "te/join_sums.h"
 #include "te/merge_axes.h"
 #include "te/reads.h"
 #include "te/rewrite.h"

@@ -13,7 +13,6 @@
 #include "loop/loop.h"
 #include "lower/pass.h"
 #include "plan/plan.h"
-#include "support/join.h"
 #include "targets/registry.h"
 #include "transform/in_place.h"
 

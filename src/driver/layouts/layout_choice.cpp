@@ -1,10 +1,10 @@
 #include "driver/layouts/layout_choice.h"
 
 #include <algorithm>
-#include <limits>
 #include <set>
 
 #include "driver/layouts/layout_times.h"
+#include "support/join.h"
 #include "support/many_labels.h"
 
 namespace tw::driver {

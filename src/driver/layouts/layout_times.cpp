@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "support/join.h"
 #include "support/random.h"
 #include "transform/layout/reorder_values.h"
 #include "transform/storage_order.h"

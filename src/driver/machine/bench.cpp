@@ -5,7 +5,6 @@
 #include <array>
 #include <random>
 
-#include "core/target_features.h"
 #include "driver/machine/kernels.h"
 
 namespace tw::driver::machine {

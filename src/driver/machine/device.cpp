@@ -5,15 +5,12 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 
-#include "core/target_name.h"
 #include "driver/machine/bounds.h"
-#include "driver/machine/device_measure.h"
 #include "driver/machine/parameters_file.h"
 #include "measure/cuda_executor.h"
 #include "runtime/format/atomic_file.h"
-#include "runtime/format/error.h"
 #include "support/hash.h"
-#include "targets/cuda/data_sheets.h"
+#include "targets/registry.h"
 #ifdef TW_HAVE_CUDA
 #include "codegen/cuda/nvrtc.h"
 #endif

@@ -1,9 +1,11 @@
 // The rates of the GPU here: measured once when asked for, and kept in a file under the GPU's name.
 #pragma once
 #include <string>
+#include <vector>
 
 #include "core/target_info.h"
-#include "driver/machine/machine_options.h"
+#include "driver/machine/parameters_file.h"
+#include "measure/executor.h"
 #include "support/error.h"
 
 namespace tw::driver::machine {
@@ -27,5 +29,13 @@ DeviceRates published_rates(const std::string& name, const std::string& gpu);
 /// rate out of its bounds, not the text that device_file_text writes.
 std::string device_file_text(const DeviceRates& rates, const std::string& key);
 Result<DeviceRates> parse_device_file(const std::string& text, const std::string& key);
+
+/// The rates of the GPU behind `executor`, which runs code for `target`: memory and L2 by bytes that all compute units
+/// move, arithmetic by type, the launch of a kernel; medians of runs of a few ms, about 3 s in all. A parameter that is
+/// out of its bounds (bounds.h) is 0. `cubin` is that of device_text(). Throws format::Error where the device fails.
+DeviceRates measure_device(const TargetInfo& target, const std::vector<std::byte>& cubin, measure::Executor& executor);
+
+/// CUDA C++ of the micro-benchmarks for `target`.
+std::string device_text(const TargetInfo& target);
 
 }  // namespace tw::driver::machine

@@ -4,7 +4,6 @@
 
 #include <string_view>
 
-#include "core/target_features.h"
 #include "support/error.h"
 
 namespace tw::driver::machine {

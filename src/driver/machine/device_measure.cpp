@@ -1,8 +1,7 @@
-#include "driver/machine/device_measure.h"
-
 #include <algorithm>
 
 #include "driver/machine/bounds.h"
+#include "driver/machine/device.h"
 #include "driver/machine/device_kernels.h"
 
 namespace tw::driver::machine {

@@ -6,7 +6,6 @@
 #include <iterator>
 #include <optional>
 
-#include "core/target_name.h"
 #include "driver/machine/bounds.h"
 #include "driver/machine/measure.h"
 #include "driver/machine/parameters_file.h"

@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "driver/machine/machine_options.h"
+#include "driver/machine/parameters_file.h"
 #include "targets/registry.h"
 
 namespace tw::driver::machine {

@@ -7,7 +7,6 @@
 
 #include "driver/machine/bench.h"
 #include "driver/machine/kernels.h"
-#include "driver/machine/regions.h"
 #include "runtime/format/error.h"
 #include "runtime/memory.h"
 #endif

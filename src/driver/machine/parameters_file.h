@@ -1,13 +1,33 @@
 // Measured machine parameters as a file: for which machine they hold, and their values. JSON, one spelling only.
 #pragma once
+#include <cstdint>
+#include <functional>
+#include <optional>
 #include <string>
 
 #include "core/target_info.h"
-#include "driver/machine/machine_options.h"
 #include "support/error.h"
 #include "targets/x86_64/host.h"
 
 namespace tw::driver::machine {
+
+enum class Parameters : uint8_t {
+  kDefaults,      // of the target "cpu" too: nothing is read, measured or written
+  kMeasured,      // this machine's: from the file, measured when there is none
+  kMeasuredAnew,  // measured now
+};
+
+struct MachineOptions {
+  Parameters parameters = Parameters::kDefaults;
+  /// Gets a sentence when measuring begins, and when machine parameters are defaults or a file is not used, with the
+  /// reason.
+  std::function<void(const std::string&)> notice;
+  std::string folder;  // of the file; empty: cache_folder() of support/folders.h
+  /// Measures; empty: measure_machine. Tests give another one.
+  std::function<TargetInfo(const TargetInfo& defaults, const targets::HostCpu& cpu)> measure;
+  /// What "cpu" was resolved to before: taken as it is, so that one command waits, measures and decides once.
+  std::optional<TargetInfo> known;
+};
 
 /// The folder of all files of machine parameters: the one asked for, else the cache folder; empty when there is none.
 std::string parameters_folder(const MachineOptions& options);

@@ -1,5 +1,4 @@
-#include "driver/machine/peak.h"
-
+#include "driver/machine/measure.h"
 #include "support/error.h"
 #ifdef TW_HAVE_LLVM
 #include <algorithm>

@@ -1,8 +1,7 @@
-#include "driver/machine/regions.h"
-
 #include <atomic>
 #include <vector>
 
+#include "driver/machine/measure.h"
 #include "driver/machine/sampling.h"
 
 namespace tw::driver::machine {

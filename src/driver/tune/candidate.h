@@ -1,11 +1,9 @@
 // Candidates of one group on their way to a measurement: te program and construction -> machine code -> workload.
 #pragma once
-#include <set>
 #include <span>
 #include <string>
 #include <vector>
 
-#include "construct/construct.h"
 #include "driver/code/generate.h"
 #include "driver/code/group_code.h"
 #include "driver/code/program_code.h"

@@ -8,7 +8,6 @@
 #include "driver/tune/tolerance.h"
 #include "schedule/match/stages.h"
 #include "support/error.h"
-#include "te/axes.h"
 
 namespace tw::driver {
 namespace {

@@ -1,10 +1,7 @@
 // Whether candidates of a group compute the group: samples of their outputs against a reference that shares nothing
 // with their schedules.
 #pragma once
-#include <map>
-#include <memory>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "driver/tune/sampled_reference.h"

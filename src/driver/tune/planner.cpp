@@ -4,8 +4,8 @@
 #include <cmath>
 #include <utility>
 
-#include "schedule/difference.h"
 #include "support/error.h"
+#include "support/join.h"
 
 namespace tw::driver {
 namespace {

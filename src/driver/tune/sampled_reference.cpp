@@ -2,16 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
-#include <iterator>
 #include <limits>
-#include <ranges>
 #include <set>
 
 #include "driver/tune/tolerance.h"
 #include "expr/tf32.h"
 #include "support/join.h"
 #include "support/random.h"
-#include "te/axes.h"
 #include "te/rewrite.h"
 
 namespace tw::driver {

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "core/target_features.h"
 #include "measure/cuda_executor.h"
 #include "measure/worker_measurer.h"
 #include "targets/registry.h"

@@ -70,4 +70,8 @@ const std::vector<ConverterRow>& converters();
 /// The row for an operator at an opset version of its domain; null when there is none.
 const ConverterRow* find_converter(std::string_view domain, std::string_view op, int64_t opset);
 
+// ---- Quantized values, as all operators that make them do (maths/quantize.cpp).
+/// saturate(round(x / scale) + zero_point), computed in x's type, ties to even; kAbsent: a zero point of 0.
+ValueId quantize(Emitter& e, ValueId x, ValueId scale, ValueId zero_point, DataType type);
+
 }  // namespace tw::frontend

@@ -1,9 +1,8 @@
-#include "frontend/onnx/equal_parameters.h"
-
 #include <map>
 #include <string>
 #include <unordered_set>
 
+#include "frontend/onnx/importer.h"
 #include "frontend/onnx/liveness.h"
 
 namespace tw::frontend {

@@ -8,7 +8,6 @@
 #include <map>
 #include <span>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "frontend/onnx/imported.h"
@@ -51,5 +50,10 @@ ModelSummary summarize_onnx_file(const std::string& path);
 
 /// A tensor of a serialised TensorProto (test data files). Throws UserError or Unsupported.
 graph::RefTensor read_tensor_proto(std::span<const std::byte> bytes);
+
+/// Of the ONNX model in `bytes`, whose weights may be missing: a JSON object with "producer_name", "producer_version",
+/// "domain", "description", "graph_name", "graph_description" (texts), "version" (a number) and "custom_metadata_map"
+/// (texts by name). Bytes that are not UTF-8 are replaced. Throws NotAModel.
+std::string metadata_of(std::span<const std::byte> bytes);
 
 }  // namespace tw::frontend

@@ -27,7 +27,6 @@ class NotAModel : public UserError {
 
 /// The newest opset of the default domain whose operator definitions were read when the table was written.
 constexpr int kNewestOpset = 27;
-constexpr int kOldestOpset = 7;
 
 /// Elements of a tensor of the model's graph.
 struct Weight {

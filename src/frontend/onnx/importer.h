@@ -114,4 +114,16 @@ ImportResult import_model(onnx::ModelProto model, const std::string& folder, con
 /// The folder of the external data of the model file `path`.
 std::string data_folder(const std::string& path);
 
+// ---- What becomes of a model before it is walked (node_order.cpp, equal_parameters.cpp).
+
+/// Sorts the nodes of the graph, of its subgraphs and of functions where one comes before what it reads; all others
+/// keep their places. Returns a warning for each list that was sorted. UserError for nodes that need each other.
+std::vector<std::string> sort_nodes(onnx::ModelProto& model);
+
+/// torch's exporter writes one of several tensors of equal elements, the scales of fresh norms say, and the others as
+/// its Identity; what a model really shares it reads by one name. Each such Identity of an f32 initializer of the main
+/// graph becomes an initializer of its own name, with the same elements: training makes them differ. An initializer
+/// that Identity nodes alone read is one that is shared, as other exporters write it, and stays so.
+void part_equal_parameters(onnx::GraphProto& graph);
+
 }  // namespace tw::frontend

@@ -1,5 +1,3 @@
-#include "frontend/onnx/node_order.h"
-
 #include <fmt/ranges.h>
 
 #include <algorithm>
@@ -8,6 +6,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "frontend/onnx/importer.h"
 #include "frontend/onnx/limits.h"
 #include "support/error.h"
 

@@ -10,8 +10,6 @@
 #include "frontend/onnx/imported.h"
 
 namespace onnx {
-class GraphProto;
-class TypeProto;
 class ValueInfoProto;
 }  // namespace onnx
 

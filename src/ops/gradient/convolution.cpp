@@ -6,7 +6,6 @@
 //   one more spatial axis, the batch's.
 // A transposed convolution is the same with x and y exchanged. Both are sums of products for the kernel families.
 #include "ops/gradient/rules.h"
-#include "ops/window.h"
 
 namespace tw::ops {
 namespace {

@@ -59,8 +59,8 @@ Types infer(const OpCall& call) {
 }
 
 // Along axis d at index i: the last window that may read it, and the place within that window. Of p = i + pad only the
-// axis itself is divided, so that it can become two (te/split_axes.h): p / s = i / s + pad / s, and one more where the
-// remainders make a stride.
+// axis itself is divided, so that it can become two (te/split_axes.cpp): p / s = i / s + pad / s, and one more where
+// the remainders make a stride.
 struct LastWindow {
   Expr number, place;
 };

@@ -5,16 +5,11 @@
 #include <numeric>
 #include <set>
 
-#include "core/model_units.h"
 #include "expr/affine.h"
 #include "schedule/match/stages.h"
 #include "support/join.h"
-#include "support/math.h"
-#include "te/axes.h"
-#include "te/online.h"
 #include "te/reads.h"
 #include "te/rewrite.h"
-#include "te/sum_terms.h"
 
 namespace tw::schedule {
 namespace {

@@ -5,7 +5,6 @@
 #include <string>
 #include <vector>
 
-#include "core/target_info.h"
 #include "schedule/match/contraction.h"
 #include "schedule/schedule.h"
 #include "support/error.h"

@@ -4,7 +4,6 @@
 
 #include "schedule/match/stages.h"
 #include "te/reads.h"
-#include "te/sum_terms.h"
 
 namespace tw::schedule {
 namespace {

@@ -5,10 +5,7 @@
 #include "expr/affine.h"
 #include "expr/analyzer.h"
 #include "expr/tf32.h"
-#include "expr/word_product.h"
-#include "te/axes.h"
 #include "te/reads.h"
-#include "te/sum_terms.h"
 
 namespace tw::schedule {
 namespace {

@@ -7,7 +7,6 @@
 #include "schedule/match/row_sums.h"
 #include "schedule/match/scatter.h"
 #include "schedule/match/stages.h"
-#include "te/reads.h"
 
 namespace tw::schedule {
 namespace {

@@ -2,9 +2,7 @@
 
 #include <algorithm>
 
-#include "te/axes.h"
 #include "te/reads.h"
-#include "te/sum_terms.h"
 
 namespace tw::schedule {
 namespace {

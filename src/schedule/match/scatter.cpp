@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "schedule/match/stages.h"
-#include "te/axes.h"
 
 namespace tw::schedule {
 namespace {

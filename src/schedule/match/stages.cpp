@@ -5,10 +5,8 @@
 #include "schedule/match/contraction.h"
 #include "schedule/stage.h"
 #include "support/join.h"
-#include "te/axes.h"
 #include "te/reads.h"
 #include "te/rewrite.h"
-#include "te/sum_terms.h"
 
 namespace tw::schedule {
 

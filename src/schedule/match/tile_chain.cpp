@@ -3,14 +3,11 @@
 #include <algorithm>
 
 #include "core/model_units.h"
-#include "expr/affine.h"
 #include "expr/analyzer.h"
 #include "support/join.h"
 #include "support/math.h"
-#include "te/axes.h"
 #include "te/online.h"
 #include "te/reads.h"
-#include "te/sum_terms.h"
 
 namespace tw::schedule {
 

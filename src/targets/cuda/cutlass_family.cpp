@@ -1,10 +1,9 @@
-#include "targets/cuda/cutlass_family.h"
-
 #include <algorithm>
 #include <numeric>
 
 #include "construct/library/implementable.h"
 #include "core/model_units.h"
+#include "targets/registry.h"
 #ifdef TW_HAVE_CUDA
 #include "templates/fit.h"
 #include "templates/library.h"

@@ -1,8 +1,8 @@
-#include "targets/cuda/data_sheets.h"
-
 #include <algorithm>
 #include <array>
 #include <string>
+
+#include "targets/registry.h"
 
 namespace tw::targets {
 namespace {

@@ -1,7 +1,5 @@
 // NVIDIA architectures. Registers and shared memory of one multiprocessor from NVIDIA's occupancy tables, memory from
 // the data sheets of the A100 (40 GB) and the H100 SXM (80 GB).
-#include "targets/cuda/cutlass_family.h"
-#include "targets/cuda/data_sheets.h"
 #include "targets/registry.h"
 
 namespace tw::targets {

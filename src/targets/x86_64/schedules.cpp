@@ -1,5 +1,5 @@
 // Schedule families of x86-64 in order of preference; each gives its reason when it declines.
-#include "construct/cpu/reduced.h"
+#include "construct/construct.h"
 #include "targets/registry.h"
 
 namespace tw::targets {

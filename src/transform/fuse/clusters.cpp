@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <set>
 
-#include "transform/reason_log.h"
 #include "transform/storage_order.h"
 
 namespace tw::transform {

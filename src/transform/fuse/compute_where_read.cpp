@@ -12,10 +12,8 @@
 #include <array>
 #include <map>
 #include <optional>
-#include <ranges>
 #include <set>
 
-#include "transform/fuse/grouping.h"
 #include "transform/passes.h"
 #include "transform/roles.h"
 #include "transform/storage_order.h"
@@ -79,7 +77,7 @@ class Copier {
         copies[own[{found->first, group}]] = found->first;
       }
     }
-    remove_dead(out);
+    graph::drop_unneeded(out, 0, out.outputs);
     return out;
   }
 
@@ -191,21 +189,6 @@ class Copier {
       out.nodes.push_back(std::move(copy));
     }
     return last;
-  }
-
-  // Values keep their numbers.
-  static void remove_dead(Graph& graph) {
-    std::vector<bool> needed(graph.values.size());
-    for (const ValueId id : graph.outputs) needed[id] = true;
-    std::vector<Node> live;
-    for (Node& node : std::views::reverse(graph.nodes)) {
-      if (std::ranges::none_of(node.outputs, [&](ValueId id) { return needed[id]; })) continue;
-      for (const ValueId in : node.inputs) {
-        if (in != kAbsent) needed[in] = true;
-      }
-      live.push_back(std::move(node));
-    }
-    graph.nodes.assign(std::make_move_iterator(live.rbegin()), std::make_move_iterator(live.rend()));
   }
 
   Graph graph_;

@@ -13,7 +13,6 @@
 #include <set>
 
 #include "transform/fuse/clusters.h"
-#include "transform/fuse/grouping.h"
 #include "transform/group.h"
 #include "transform/passes.h"
 #include "transform/storage_order.h"

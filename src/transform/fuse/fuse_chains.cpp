@@ -15,14 +15,12 @@
 #include <optional>
 
 #include "core/model_units.h"
-#include "core/target_features.h"
 #include "expr/affine.h"
 #include "graph/op.h"
 #include "schedule/match/stages.h"
 #include "schedule/match/tile_chain.h"
 #include "support/join.h"
 #include "support/math.h"
-#include "te/axes.h"
 #include "te/reads.h"
 #include "transform/fuse/cluster_order.h"
 #include "transform/fuse/clusters.h"

@@ -2,9 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "te/followed_layouts.h"
 #include "te/join_outputs.h"
-#include "te/join_sums.h"
 #include "te/merge_axes.h"
 #include "te/rewrite.h"
 

@@ -3,12 +3,9 @@
 #include <algorithm>
 
 #include "core/model_units.h"
-#include "core/target_features.h"
 #include "schedule/match/row_products.h"
 #include "schedule/match/stages.h"
-#include "schedule/match/tile_chain.h"
 #include "support/math.h"
-#include "te/axes.h"
 #include "te/reads.h"
 
 namespace tw::transform {

@@ -6,7 +6,6 @@
 
 #include "support/error.h"
 #include "support/join.h"
-#include "transform/group.h"
 #include "transform/in_place.h"
 #include "transform/passes.h"
 #include "transform/storage_order.h"

@@ -6,7 +6,6 @@
 
 #include "core/target_info.h"
 #include "graph/graph.h"
-#include "graph/op.h"
 
 namespace tw::transform {
 

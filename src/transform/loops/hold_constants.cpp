@@ -1,5 +1,3 @@
-#include <algorithm>
-
 #include "transform/editor.h"
 #include "transform/loops/unroll.h"
 #include "transform/passes.h"

@@ -3,7 +3,6 @@
 #include <cmath>
 
 #include "expr/scalar.h"
-#include "transform/constants.h"
 
 namespace tw::transform {
 namespace {

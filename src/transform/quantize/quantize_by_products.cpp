@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "transform/constants.h"
 #include "transform/passes.h"
 #include "transform/quantize/linear.h"
 

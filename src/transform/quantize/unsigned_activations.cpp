@@ -5,7 +5,6 @@
 #include <map>
 
 #include "expr/word_product.h"
-#include "transform/constants.h"
 #include "transform/passes.h"
 #include "transform/quantize/linear.h"
 

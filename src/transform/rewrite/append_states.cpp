@@ -1,13 +1,11 @@
-#include "transform/rewrite/append_states.h"
-
 #include <algorithm>
 #include <map>
-#include <tuple>
 
 #include "graph/ref_tensor.h"
 #include "support/error.h"
 #include "support/join.h"
 #include "transform/rewrite/row_masks.h"
+#include "transform/rewrite/states.h"
 
 namespace tw::transform {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "graph/error_output.h"
 #include "support/error.h"
-#include "transform/constants.h"
+#include "transform/editor.h"
 #include "transform/passes.h"
 
 namespace tw::transform {

@@ -2,12 +2,9 @@
 // and the model of conv_cost.h predicts that it is faster. Constant weights are transformed here, others in each run;
 // where they will lie while the model runs depends on how large all of them become, so that the choice is made twice at
 // most.
-#include <algorithm>
 #include <cstring>
-#include <optional>
 #include <span>
 
-#include "ops/window.h"
 #include "ops/winograd.h"
 #include "transform/conv_cost.h"
 #include "transform/editor.h"

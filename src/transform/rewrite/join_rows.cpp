@@ -6,7 +6,6 @@
 #include <numeric>
 #include <optional>
 
-#include "transform/constants.h"
 #include "transform/editor.h"
 #include "transform/passes.h"
 #include "transform/roles.h"

@@ -1,10 +1,7 @@
 #include "transform/rewrite/masks.h"
 
 #include <algorithm>
-#include <cmath>
 #include <functional>
-
-#include "transform/constants.h"
 
 namespace tw::transform {
 namespace {

@@ -14,7 +14,6 @@
 #include <set>
 
 #include "support/join.h"
-#include "transform/constants.h"
 #include "transform/group.h"
 #include "transform/passes.h"
 #include "transform/roles.h"

@@ -19,7 +19,6 @@
 
 #include "support/error.h"
 #include "support/join.h"
-#include "transform/constants.h"
 #include "transform/editor.h"
 #include "transform/passes.h"
 #include "transform/rules.h"

@@ -1,15 +1,11 @@
-#include "transform/rewrite/narrow_states.h"
-
 #include <map>
 #include <set>
 #include <string_view>
 
+#include "transform/rewrite/states.h"
+
 namespace tw::transform {
 namespace {
-
-using graph::Graph;
-using graph::Node;
-using graph::ValueId;
 
 class StateNarrower {
  public:

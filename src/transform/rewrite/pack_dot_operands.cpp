@@ -18,7 +18,6 @@
 #include "core/model_units.h"
 #include "expr/word_product.h"
 #include "support/join.h"
-#include "transform/constants.h"
 #include "transform/editor.h"
 #include "transform/passes.h"
 

@@ -6,21 +6,21 @@
 // moves.
 //
 // The channels that are added come from the contraction that computes x, through the element-wise operators that
-// follow it: as many filters more, copies of one, which share its weights of w (weight_parts.h). No zero of w meets
+// follow it: as many filters more, copies of one, which share its weights of w (weight_parts). No zero of w meets
 // numbers, which may be infinite: the sums are the model's whatever the operators are and the inputs hold. Otherwise a
 // pad writes zeros, together with the element-wise operators before it. Weights that are computed get zeros by a pad of
 // their own: they meet those of x alone.
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <map>
 #include <optional>
 
 #include "core/model_units.h"
+#include "core/ulp.h"
 #include "support/math.h"
-#include "transform/constants.h"
 #include "transform/editor.h"
 #include "transform/passes.h"
-#include "transform/rewrite/weight_parts.h"
 #include "transform/roles.h"
 
 namespace tw::transform {
@@ -44,6 +44,21 @@ struct Contraction {
 };
 
 constexpr int64_t kNone = -1;  // instead of the channel that the added ones are copies of: they are zeros
+
+// A weight in parts: rest + copies * part = the weight, exactly, all of its sign and of its type. So a channel that is
+// summed once with the rest and `copies` times with the part is summed with the weight, were it infinite.
+struct WeightParts {
+  double rest = 0, part = 0;
+};
+
+// The part is a unit in the last place of the weight, of type f16 or bf16. Nothing where the weight has too few of
+// them: where it is subnormal.
+std::optional<WeightParts> weight_parts(double weight, int64_t copies, DataType type) {
+  if (weight == 0 || !std::isfinite(weight)) return WeightParts{weight, weight};
+  const double unit = ulp(type, weight), shared = static_cast<double>(copies) * unit;
+  if (std::fabs(weight) <= shared) return std::nullopt;
+  return WeightParts{weight - std::copysign(shared, weight), std::copysign(unit, weight)};
+}
 
 class ChannelPadder {
  public:

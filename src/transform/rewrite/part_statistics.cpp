@@ -4,7 +4,6 @@
 // differs from n - 1 equal ones, the variance is n roundings off. Behind mixed precision, which has x in f32 here:
 // squares of 16-bit floats would leave their range.
 #include "ops/reduce_te.h"
-#include "transform/constants.h"
 #include "transform/editor.h"
 #include "transform/passes.h"
 

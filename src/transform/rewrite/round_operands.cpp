@@ -2,9 +2,7 @@
 // multiplied, toward zero, as instructions do; constant weights here, to the nearest, which leaves half of the error.
 #include <span>
 
-#include "core/target_features.h"
 #include "expr/tf32.h"
-#include "transform/constants.h"
 #include "transform/editor.h"
 #include "transform/passes.h"
 

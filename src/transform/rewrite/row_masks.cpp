@@ -1,11 +1,10 @@
 #include "transform/rewrite/row_masks.h"
 
-#include <algorithm>
 #include <cmath>
 
 #include "graph/ref_tensor.h"
 #include "support/error.h"
-#include "transform/constants.h"
+#include "transform/editor.h"
 
 namespace tw::transform {
 

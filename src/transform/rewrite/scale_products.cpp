@@ -9,7 +9,6 @@
 #include <map>
 #include <optional>
 
-#include "transform/constants.h"
 #include "transform/editor.h"
 #include "transform/passes.h"
 #include "transform/rules.h"

@@ -4,7 +4,6 @@
 #include <limits>
 
 #include "ops/winograd.h"
-#include "transform/constants.h"
 
 namespace tw::transform {
 namespace {

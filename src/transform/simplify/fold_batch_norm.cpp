@@ -6,7 +6,6 @@
 #include <optional>
 
 #include "support/join.h"
-#include "transform/constants.h"
 #include "transform/editor.h"
 #include "transform/passes.h"
 

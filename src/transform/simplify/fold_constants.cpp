@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "te/materialize.h"
-#include "transform/constants.h"
 #include "transform/editor.h"
 #include "transform/passes.h"
 

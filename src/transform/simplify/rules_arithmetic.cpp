@@ -2,7 +2,6 @@
 #include <cmath>
 #include <optional>
 
-#include "transform/constants.h"
 #include "transform/rules.h"
 
 namespace tw::transform {

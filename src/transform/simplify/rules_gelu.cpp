@@ -8,7 +8,6 @@
 #include <optional>
 #include <set>
 
-#include "transform/constants.h"
 #include "transform/rules.h"
 
 namespace tw::transform {

@@ -4,7 +4,6 @@
 #include <optional>
 
 #include "support/join.h"
-#include "transform/constants.h"
 #include "transform/roles.h"
 #include "transform/rules.h"
 #include "transform/storage_order.h"

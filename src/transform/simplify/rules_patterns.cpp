@@ -1,9 +1,7 @@
 // Decomposed operators. A match replaces the last node of the pattern only; the others die when nothing else reads
 // them.
 #include <algorithm>
-#include <cmath>
 
-#include "transform/constants.h"
 #include "transform/rules.h"
 
 namespace tw::transform {

@@ -3,7 +3,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <iterator>
 #include <set>
 #include <string>
 
@@ -38,7 +37,8 @@ class Differentiator {
     if (dependent_[loss_]) gradients_[loss_] = builder_.filled(1, graph_.value(loss_).type);
     for (const int n : path) propagate(n);
     const std::vector<ValueId> results = mapped(wanted_, [&](ValueId v) { return gradient_of(v).id(); });
-    drop_unneeded(before, results);
+    // Of several results of a node some may not depend on what is wanted, and only its rule knows.
+    graph::drop_unneeded(graph_, before, results);
     return results;
   }
 
@@ -143,25 +143,6 @@ class Differentiator {
     builder_.name_after(graph_.value(v).name);
     if (!gradients_[v]) gradients_[v] = builder_.filled(0, graph_.value(v).type);
     return gradients_[v];
-  }
-
-  // Of the nodes from `first` on those whose results no gradient needs: of several results of a node some may not
-  // depend on what is wanted, and only its rule knows.
-  void drop_unneeded(size_t first, const std::vector<ValueId>& results) {
-    std::vector<bool> needed(graph_.values.size(), false);
-    for (const ValueId id : results) needed[id] = true;
-    std::vector<Node> kept;
-    for (size_t n = graph_.nodes.size(); n-- > first;) {
-      Node& node = graph_.nodes[n];
-      if (std::ranges::none_of(node.outputs, [&](ValueId out) { return needed[out]; })) continue;
-      for (const ValueId in : node.inputs) {
-        if (in != kAbsent) needed[in] = true;
-      }
-      kept.push_back(std::move(node));
-    }
-    graph_.nodes.resize(first);
-    graph_.nodes.insert(graph_.nodes.end(), std::make_move_iterator(kept.rbegin()),
-                        std::make_move_iterator(kept.rend()));
   }
 
   Graph& graph_;

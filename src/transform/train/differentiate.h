@@ -1,6 +1,7 @@
 // Reverse-mode differentiation of a graph: gradients are nodes of the same operators, so that everything behind this
 // (passes, te, kernels) sees one graph (ADR 0035).
 #pragma once
+#include <cstddef>
 #include <span>
 #include <vector>
 
@@ -16,5 +17,11 @@ namespace tw::transform {
 /// Unsupported naming all operators on the way whose gradient is refused.
 std::vector<graph::ValueId> differentiate(graph::Graph& graph, const graph::OpTable& ops, graph::ValueId loss,
                                           std::span<const graph::ValueId> wanted);
+
+/// Nodes from `first` on that lead to a reduction, and read nothing but values of nodes, constants and single numbers,
+/// stand right behind the last node that they read; all others stay in order. So the sum of a gradient's squares stands
+/// beside the gradient, and a group of both frees what it reads as early as the gradient alone does. What is large, or
+/// reads states, too, would only be stored longer.
+void place_early(graph::Graph& graph, const graph::OpTable& ops, size_t first);
 
 }  // namespace tw::transform

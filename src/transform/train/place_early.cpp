@@ -1,8 +1,8 @@
-#include "transform/train/place_early.h"
-
 #include <algorithm>
 #include <numeric>
 #include <vector>
+
+#include "transform/train/differentiate.h"
 
 namespace tw::transform {
 

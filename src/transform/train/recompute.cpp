@@ -10,11 +10,6 @@
 namespace tw::transform {
 namespace {
 
-using graph::Graph;
-using graph::kAbsent;
-using graph::Node;
-using graph::ValueId;
-
 class Recomputer {
  public:
   Recomputer(Graph& graph, const graph::OpTable& ops, size_t forward)

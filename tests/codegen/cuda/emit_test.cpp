@@ -8,7 +8,6 @@
 
 #include "codegen/cuda/emit_expr.h"
 #include "codegen/cuda/nvrtc.h"
-#include "loop/parser.h"
 #include "support/error.h"
 
 namespace tw::codegen {

@@ -9,7 +9,6 @@
 #include <random>
 
 #include "expr/scalar.h"
-#include "loop/parser.h"
 #include "support/error.h"
 #include "support/math.h"
 

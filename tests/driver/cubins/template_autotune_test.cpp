@@ -13,7 +13,6 @@
 #include "ops/list.h"
 #include "runtime/format/validate.h"
 #include "targets/registry.h"
-#include "te/parser.h"
 #include "templates/fit.h"
 #include "templates/library.h"
 #include "tests/driver/cubins/zero_run.h"

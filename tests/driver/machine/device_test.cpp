@@ -7,8 +7,6 @@
 
 #include "driver/machine/bounds.h"
 #include "driver/machine/device_kernels.h"
-#include "driver/machine/device_measure.h"
-#include "targets/cuda/data_sheets.h"
 #include "targets/registry.h"
 #ifdef TW_HAVE_CUDA
 #include "codegen/cuda/nvrtc.h"

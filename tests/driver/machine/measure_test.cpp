@@ -7,7 +7,6 @@
 #include <thread>
 
 #include "driver/machine/bounds.h"
-#include "driver/machine/regions.h"
 #include "driver/machine/sampling.h"
 #include "tests/driver/machine/sample.h"
 #ifdef TW_HAVE_LLVM
@@ -17,7 +16,6 @@
 #include "codegen/llvm/jit.h"
 #include "driver/machine/kernels.h"
 #include "driver/machine/latency.h"
-#include "driver/machine/peak.h"
 #endif
 
 namespace tw::driver::machine {

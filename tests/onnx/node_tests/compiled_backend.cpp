@@ -3,7 +3,6 @@
 #include "artefact/session.h"
 #include "driver/code/generate.h"
 #include "driver/compile.h"
-#include "graph/parser.h"
 #include "ops/list.h"
 #include "targets/registry.h"
 #include "tests/onnx/node_tests/backend.h"

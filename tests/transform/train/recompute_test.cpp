@@ -9,7 +9,6 @@
 #include "tests/transform/train/gradient_check.h"
 #include "transform/pass.h"
 #include "transform/train/differentiate.h"
-#include "transform/train/place_early.h"
 
 namespace tw::testing {
 namespace {

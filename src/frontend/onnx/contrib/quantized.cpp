@@ -1,6 +1,6 @@
 // Operators on quantized values: computed in f32 between a dequantization and a quantization.
 #include "frontend/onnx/contrib/contrib.h"
-#include "frontend/onnx/maths/quantize.h"
+#include "frontend/onnx/converters.h"
 #include "frontend/onnx/windows/window.h"
 
 namespace tw::frontend {

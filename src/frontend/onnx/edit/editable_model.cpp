@@ -4,11 +4,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
 
 #include "frontend/onnx/edit/activations.h"
 #include "frontend/onnx/edit/main_graph.h"
-#include "frontend/onnx/equal_parameters.h"
 #include "frontend/onnx/file/model_file.h"
 #include "frontend/onnx/file/skeleton.h"
 #include "frontend/onnx/importer.h"

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "frontend/onnx/edit/rewrite.h"
+#include "core/tensor_type.h"
 #include "frontend/onnx/imported.h"
 
 namespace onnx {
@@ -15,6 +15,26 @@ class ModelProto;
 }
 
 namespace tw::frontend {
+
+/// One change of a model's main graph. Which fields say more than the kind and the target, the kinds say.
+struct Rewrite {
+  enum class Kind : uint8_t {
+    kActivation,  // `activation` of `source` (a value of `type`) computes the value `target`
+    kExtent,      // axis `axis` of the initializer `target` has `extent` elements
+    kGroup,       // the convolution that computes the value `target` has `extent` groups
+    kPointwise,   // behind the activation that makes `target` of `source` stand a convolution with weights of `type`,
+                  // whose window is one element, and the same activation once more
+  };
+  Kind kind = Kind::kActivation;
+  std::string target;
+  std::string source = {};
+  std::string activation = {};  // operator of ops/unary.cpp
+  int64_t axis = 0;
+  int64_t extent = 0;
+  bool is_read = false;  // kExtent: sums run over the axis, so that zeros in its new elements change no sum
+  TensorType type = {};
+  friend bool operator==(const Rewrite&, const Rewrite&) = default;
+};
 
 /// A value: what rewrites make is another model.
 class EditableModel {
@@ -30,7 +50,7 @@ class EditableModel {
   /// The same as import_onnx_file.
   ImportResult import(const graph::OpTable& ops, const ImportOptions& options) const;
 
-  /// The model with an initializer for each parameter that training takes (equal_parameters.h).
+  /// The model with an initializer for each parameter that training takes (equal_parameters.cpp).
   EditableModel with_own_parameters() const;
 
   /// The opset of the default domain.

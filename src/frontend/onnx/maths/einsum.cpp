@@ -1,5 +1,4 @@
 // Einsum: diagonals, sums, and products of two operands at a time as batched matrix products.
-#include <algorithm>
 #include <set>
 
 #include "frontend/onnx/converters.h"

@@ -1,6 +1,4 @@
 // Linear quantization: real = (quantized - zero_point) * scale.
-#include "frontend/onnx/maths/quantize.h"
-
 #include <algorithm>
 #include <cmath>
 

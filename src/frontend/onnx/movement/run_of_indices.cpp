@@ -1,7 +1,5 @@
 #include "frontend/onnx/movement/run_of_indices.h"
 
-#include <algorithm>
-
 namespace tw::frontend {
 namespace {
 

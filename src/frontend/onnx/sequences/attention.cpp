@@ -1,5 +1,4 @@
 // Scaled dot-product attention and rotary embeddings, as matrix products, masks and a softmax.
-#include <algorithm>
 #include <cmath>
 #include <limits>
 

@@ -1,11 +1,11 @@
-// Chains on GPUs whose rows are read block by block: attention of any length.
+// The kernels of chains on GPUs, each added to the candidates by a function of its own, and what those share that read
+// operands block by block.
 #pragma once
 #include <string>
 
 #include "construct/gpu/product_loops.h"
 #include "core/model_units.h"
 #include "schedule/match/tile_chain.h"
-#include "te/axes.h"
 #include "te/online.h"
 
 namespace tw::construct {
@@ -80,5 +80,19 @@ void add_by_blocks(const StreamedProducts& products, const Shapes& shapes, const
 /// Adds the schedules by tiles that read the keys block by block, where there are some: `base` with more behind it.
 void add_streamed(const StreamedProducts& products, const Construction& base, const TargetInfo& target,
                   Candidates& candidates);
+
+/// Adds the schedules by tiles of all rows with a part of the keys each, whose results a second kernel combines: `base`
+/// with more behind it. None where rows fill tiles.
+void add_split(const StreamedProducts& products, const Construction& base, const TargetInfo& target,
+               Candidates& candidates);
+
+/// Adds the schedules by tiles that compute what the last product multiplies block by block of its steps, where there
+/// are some: `base` with more behind it.
+void add_blockwise(const schedule::Chain& chain, const Construction& base, const TargetInfo& target,
+                   Candidates& candidates);
+
+/// Adds the schedules by tiles that hold rows of all products of `chain`: `base` with more behind it.
+void add_resident(const schedule::Chain& chain, const GroupTask& task, const Construction& base,
+                  const TargetInfo& target, Candidates& candidates);
 
 }  // namespace tw::construct

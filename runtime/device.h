@@ -15,11 +15,11 @@ namespace tw::runtime {
 class DeviceContext {
  public:
   virtual ~DeviceContext() = default;
-  /// Runs an entry. `inputs` and `outputs` were checked against it (tensors.h). Throws Error(kInputValue) when a kernel
-  /// refused a value.
+  /// Runs an entry. `inputs` and `outputs` were checked against it (tensors.h) at the extents that were set: tensors of
+  /// the entry's own size take the place of smaller ones. Throws Error(kInputValue) when a kernel refused a value.
   virtual void run(int entry, const DLTensor* inputs, const DLTensor* outputs) = 0;
-  /// How large the extents of the entry that runs next are, where entries have some.
-  virtual void set_extents(const Extents& /*extents*/) {}
+  /// How large the extents of the entry that runs next are.
+  virtual void set_extents(const Extents& extents) = 0;
   /// The same as work of a stream of the device, where it has streams: may return before the run has ended.
   virtual void run_async(int entry, const DLTensor* inputs, const DLTensor* outputs, void* /*stream*/) {
     run(entry, inputs, outputs);

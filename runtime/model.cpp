@@ -129,7 +129,6 @@ Context::Context(std::shared_ptr<const Model> model, const Options& options, std
   if (!state_->is_of(model_->artefact()))
     format::fail(ErrorCode::kInvalidArgument, "the state is one of another model");
   device_ = model_->device().create_context(options, state_->on_device());
-  staging_ = Staging(model_->manifest(), options);
 }
 
 void Context::run(int function, const DLTensor* inputs, int input_count, const DLTensor* outputs, int output_count) {
@@ -173,19 +172,14 @@ void Context::with_state(int entry, const Body& body) {
   body();
 }
 
-/// Gives `body` the entry and the tensors once they are checked, or others in their place where they are smaller than
-/// the entry's; part by part where they are larger.
+/// Gives `body` the entry and the tensors once they are checked, part by part where they are larger than the entry's.
 template <typename Body>
 void Context::run_checked(int entry, const Tensors& given, const Body& body) {
   const EntryShapes shapes = check_tensors(model_->entry(entry), model_->device(), given.inputs, given.outputs);
   if (shapes.beyond_bounds() >= 0) return run_in_parts(entry, shapes, given, body);
   last_entry_ = entry;
-  if (shapes.entry().extents.empty()) return with_state(entry, [&] { body(entry, given); });
   device_->set_extents(shapes.extents());
-  if (shapes.is_at_bounds()) return with_state(entry, [&] { body(entry, given); });
-  staging_.stage(shapes, given.inputs, given.outputs);
-  with_state(entry, [&] { body(entry, Tensors{staging_.inputs(), staging_.outputs()}); });
-  staging_.finish(shapes, given.outputs);
+  with_state(entry, [&] { body(entry, given); });
 }
 
 // The last part is what is left, where an entry takes so few rows; else its first rows are computed again.

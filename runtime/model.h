@@ -5,7 +5,6 @@
 #include <string>
 
 #include "runtime/device.h"
-#include "runtime/staging.h"
 #include "runtime/state.h"
 #include "runtime/tensors.h"
 
@@ -92,7 +91,6 @@ class Context {
   std::shared_ptr<const Model> model_;
   std::shared_ptr<State> state_;
   std::unique_ptr<DeviceContext> device_;
-  Staging staging_;
   int last_entry_ = -1;
   std::atomic<bool> in_use_{false};
 };

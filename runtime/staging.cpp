@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "runtime/sub_tensor.h"
 #include "runtime/tensors.h"
 
 namespace tw::runtime {
@@ -22,51 +23,6 @@ size_t room_for(const format::Entry& entry) {
   }
   return bytes;
 }
-
-/// Copies between a tensor at the extents and the entry's own. Both are row-major.
-class SubTensor {
- public:
-  SubTensor(const EntryShapes& shapes, TensorRole role, size_t tensor)
-      : shapes_(shapes),
-        role_(role),
-        tensor_(tensor),
-        spec_((role == TensorRole::kInput ? shapes.entry().inputs : shapes.entry().outputs)[tensor]) {}
-
-  void spread(uint8_t* whole, const uint8_t* part) const {
-    spread(0, whole, format::tensor_bytes(spec_), part, shapes_.bytes(role_, tensor_));
-  }
-  void gather(const uint8_t* whole, uint8_t* part) const {
-    gather(0, whole, format::tensor_bytes(spec_), part, shapes_.bytes(role_, tensor_));
-  }
-
- private:
-  void spread(size_t dim, uint8_t* whole, int64_t whole_bytes, const uint8_t* part, int64_t part_bytes) const {
-    if (whole_bytes == part_bytes) {
-      std::memcpy(whole, part, static_cast<size_t>(part_bytes));
-      return;
-    }
-    const int64_t rows = spec_.shape[dim], given = shapes_.extent(role_, tensor_, dim);
-    const int64_t row = whole_bytes / rows, given_row = part_bytes / given;
-    for (int64_t i = 0; i < given; ++i) spread(dim + 1, whole + i * row, row, part + i * given_row, given_row);
-    for (int64_t i = given; i < rows; ++i)
-      std::memcpy(whole + i * row, whole + (given - 1) * row, static_cast<size_t>(row));
-  }
-
-  void gather(size_t dim, const uint8_t* whole, int64_t whole_bytes, uint8_t* part, int64_t part_bytes) const {
-    if (whole_bytes == part_bytes) {
-      std::memcpy(part, whole, static_cast<size_t>(part_bytes));
-      return;
-    }
-    const int64_t rows = spec_.shape[dim], wanted = shapes_.extent(role_, tensor_, dim);
-    const int64_t row = whole_bytes / rows, wanted_row = part_bytes / wanted;
-    for (int64_t i = 0; i < wanted; ++i) gather(dim + 1, whole + i * row, row, part + i * wanted_row, wanted_row);
-  }
-
-  const EntryShapes& shapes_;
-  TensorRole role_;
-  size_t tensor_;
-  const format::TensorSpec& spec_;
-};
 
 }  // namespace
 
@@ -96,8 +52,11 @@ void Staging::stage(const EntryShapes& shapes, const DLTensor* inputs, const DLT
     inputs_[i] = inputs[i];
     if (!shapes.is_smaller(TensorRole::kInput, i)) continue;
     point(inputs_[i], entry.inputs[i], offset);
+    auto* const whole = static_cast<uint8_t*>(inputs_[i].data);
+    const auto* const part = static_cast<const uint8_t*>(address_of(inputs[i]));
     SubTensor(shapes, TensorRole::kInput, i)
-        .spread(static_cast<uint8_t*>(inputs_[i].data), static_cast<const uint8_t*>(address_of(inputs[i])));
+        .spread([&](int64_t to, int64_t from, int64_t bytes) { std::memcpy(whole + to, part + from, bytes); },
+                [&](int64_t to, int64_t from, int64_t bytes) { std::memcpy(whole + to, whole + from, bytes); });
   }
   for (size_t o = 0; o < entry.outputs.size(); ++o) {
     outputs_[o] = outputs[o];
@@ -108,8 +67,11 @@ void Staging::stage(const EntryShapes& shapes, const DLTensor* inputs, const DLT
 void Staging::finish(const EntryShapes& shapes, const DLTensor* outputs) const {
   for (size_t o = 0; o < shapes.entry().outputs.size(); ++o) {
     if (!shapes.is_smaller(TensorRole::kOutput, o)) continue;
-    SubTensor(shapes, TensorRole::kOutput, o)
-        .gather(static_cast<const uint8_t*>(outputs_[o].data), static_cast<uint8_t*>(address_of(outputs[o])));
+    const auto* const whole = static_cast<const uint8_t*>(outputs_[o].data);
+    auto* const part = static_cast<uint8_t*>(address_of(outputs[o]));
+    SubTensor(shapes, TensorRole::kOutput, o).gather([&](int64_t to, int64_t from, int64_t bytes) {
+      std::memcpy(part + to, whole + from, bytes);
+    });
   }
 }
 

@@ -8,14 +8,13 @@
 
 namespace tw::runtime {
 
-/// On the host. Its memory is that of the largest entry; nothing is allocated after construction.
+/// Of a CPU. Its memory is that of the largest entry; nothing is allocated after construction.
 class Staging {
  public:
   Staging() = default;
   Staging(const format::Manifest& manifest, const Options& options);
 
-  /// The caller's tensors, and copies of those that are smaller than the entry's: rows that they lack are like their
-  /// last one, so that no operator meets a value that the caller has not.
+  /// The caller's tensors, and copies of those that are smaller than the entry's (sub_tensor.h).
   void stage(const EntryShapes& shapes, const DLTensor* inputs, const DLTensor* outputs);
   const DLTensor* inputs() const { return inputs_.data(); }
   const DLTensor* outputs() const { return outputs_.data(); }

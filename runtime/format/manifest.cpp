@@ -105,8 +105,17 @@ constexpr auto kFields<Entry> = std::tuple(Field{"name", &Entry::name}, Field{"f
                                            Field{"repeats", &Entry::repeats});
 constexpr auto kCpuEntry =
     std::tuple_cat(kFields<Entry>, std::tuple(Field{"steps", &Entry::cpu_steps}, Field{"extents", &Entry::extents}));
-constexpr auto kCudaEntry =
+// Up to this version extents were of CPUs only.
+constexpr uint32_t kFormatOfCpuExtents = 14;
+constexpr auto kOldCudaEntry =
     std::tuple_cat(kFields<Entry>, std::tuple(Field{"steps", &Entry::cuda_steps}, Field{"zeros", &Entry::zeros}));
+constexpr auto kCudaEntry = std::tuple_cat(kOldCudaEntry, std::tuple(Field{"extents", &Entry::extents}));
+
+/// Calls body(fields) with what an entry of such a manifest has.
+void with_entry_fields(const Manifest& manifest, const auto& body) {
+  if (manifest.kind() == TargetKind::kCpu) return body(kCpuEntry);
+  manifest.format_version > kFormatOfCpuExtents ? body(kCudaEntry) : body(kOldCudaEntry);
+}
 // Without the version and the entries.
 template <>
 constexpr auto kFields<Manifest> = std::tuple(Field{"producer", &Manifest::producer},
@@ -283,9 +292,9 @@ Manifest read_manifest(Json value) {
   Manifest manifest{.format_version = static_cast<uint32_t>(version), .producer = {}};
   read(value, "manifest", manifest);
   require(!manifest.targets.empty(), "there is no target");
-  const bool cpu = manifest.kind() == TargetKind::kCpu;
-  read_list(entries, "manifest.entries", manifest.entries, [&](const Json& row, const std::string& what, Entry& entry) {
-    cpu ? read_object(row, what, entry, kCpuEntry) : read_object(row, what, entry, kCudaEntry);
+  with_entry_fields(manifest, [&](const auto& fields) {
+    read_list(entries, "manifest.entries", manifest.entries,
+              [&](const Json& row, const std::string& what, Entry& entry) { read_object(row, what, entry, fields); });
   });
   return manifest;
 }
@@ -301,9 +310,8 @@ void require_readable(std::string_view what, int64_t version) {
 std::string to_json(const Manifest& manifest) {
   Json value = write(manifest);
   value["format_version"] = manifest.format_version;
-  value["entries"] = write_list(manifest.entries, [&](const Entry& entry) {
-    const bool cpu = manifest.kind() == TargetKind::kCpu;
-    return cpu ? write_object(entry, kCpuEntry) : write_object(entry, kCudaEntry);
+  with_entry_fields(manifest, [&](const auto& fields) {
+    value["entries"] = write_list(manifest.entries, [&](const Entry& entry) { return write_object(entry, fields); });
   });
   // Names come from models; one that is not UTF-8 is written with replacement characters rather than refused.
   return value.dump(-1, ' ', false, Json::error_handler_t::replace);

@@ -200,7 +200,7 @@ struct Entry {
   int64_t target = 0;    ///< of Manifest::targets
   std::vector<TensorSpec> inputs;
   std::vector<TensorSpec> outputs;
-  std::vector<Extent> extents;  ///< of CPU steps only
+  std::vector<Extent> extents;
   int64_t arena_bytes = 0;
   int64_t scratch_bytes_per_thread = 0;
   int64_t flop = 0;  ///< of the sums of products: 2 for each multiply and add

@@ -95,10 +95,6 @@ class Compiler {
   }
 
   void check_extents() const {
-    const auto has_extents = [](const FunctionGraph& model) { return !model.extents.empty(); };
-    if (targets_.front().info.kind != DeviceKind::kCpu && std::ranges::any_of(models_, has_extents))
-      throw UsageError("--dim: ranges are for CPUs; list the sizes for {}, such as 16,32,64",
-                       targets_.front().info.name);
     for (const FunctionGraph& model : models_) {
       for (const format::Extent& extent : model.extents) {
         for (const format::ExtentDim& row : extent.inputs) {

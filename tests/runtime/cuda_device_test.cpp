@@ -103,6 +103,42 @@ TEST_F(CudaDevice, AStateOfAnotherOrderIsRowsInItsMemoryToo) {
   }
 }
 
+// Of x and y [2, 4] an entry serves [2, 3]: tensors of the host and of the GPU.
+TEST_F(CudaDevice, SmallerTensorsAreTheFirstRowsOfTheEntrysOwn) {
+  test::TestArtefact made = scale_model(8);
+  format::Entry& entry = made.manifest.entries[0];
+  entry.inputs[0].shape = entry.outputs[0].shape = {2, 4};
+  entry.extents = {{"n", 1, 4, {{0, 1, 1}}, {{0, 1, 1}}}};
+  entry.buffers.push_back({Place::kExtent, 0, 0, 8, "n_length"});
+  entry.buffers.push_back({Place::kArena, 0, entry.arena_bytes, 8, "seen"});
+  entry.arena_bytes += 8;
+  made.manifest.kernels.push_back({"copy", "cubin.0", 0, 5});
+  entry.cuda_steps.push_back({2, {2, 1, 1}, {1, 1, 1}, 0, std::vector<uint8_t>(16), {0, 8}, {{0, 5, 0}, {8, 6, 0}}});
+  entry.cuda_steps[2].after = {1};
+  const auto model = load(made);
+  const auto context = own_context(*model, {});
+  for (const bool on_device : {false, true}) {
+    test::Vector<float> x(6), y(7);
+    for (size_t i = 0; i < 6; ++i) x.data[i] = static_cast<float>(i);
+    y.data[6] = -1;
+    const DLTensor input = on_device ? on_gpu(x) : x.view(), output = on_device ? on_gpu(y) : y.view();
+    const int copies = fake.copies;
+    context->set_extents({3});
+    context->run(0, &input, &output);
+    EXPECT_EQ(y.data, (std::vector<float>{0, 15, 30, 45, 60, 75, -1}));
+    EXPECT_EQ(fake.copies, copies + 2 + 2 + 1 + 2) << "rows, what they lack, the extent, rows";
+    int64_t seen = 0;
+    context->read_buffer(0, 6, &seen);
+    EXPECT_EQ(seen, 3);
+  }
+  test::Vector<float> x(8), y(8);
+  const DLTensor input = on_gpu(x), output = on_gpu(y);
+  const int copies = fake.copies;
+  context->set_extents({4});
+  context->run(0, &input, &output);
+  EXPECT_EQ(fake.copies, copies + 1) << "the extent";
+}
+
 TEST_F(CudaDevice, HostTensorsAreCopiedAndParametersRelocated) {
   const auto model = load(scale_model(7));
   EXPECT_EQ(fake.max_shared, 100'000);

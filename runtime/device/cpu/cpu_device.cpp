@@ -41,7 +41,7 @@ class CpuState : public DeviceState {
 class CpuContext : public DeviceContext {
  public:
   CpuContext(const format::Artefact& artefact, const CodeMap& code, const Options& options, const CpuState& state)
-      : pool_threads_(pool_threads(options)) {
+      : pool_threads_(pool_threads(options)), staging_(artefact.manifest(), options) {
     const format::Manifest& manifest = artefact.manifest();
     int64_t arena_bytes = 0, scratch_bytes = 0;
     for (const format::Entry& entry : manifest.entries) {
@@ -60,20 +60,20 @@ class CpuContext : public DeviceContext {
   }
 
   void run(int entry, const DLTensor* inputs, const DLTensor* outputs) override {
-    bind(entry, inputs, outputs);
-    run_bound();
+    with_tensors(entry, inputs, outputs, [&] { run_bound(); });
   }
 
   void set_extents(const Extents& extents) override { extents_ = extents; }
 
   void measure(int entry, const DLTensor* inputs, const DLTensor* outputs, std::span<uint64_t> times_ns) override {
     using Clock = std::chrono::steady_clock;
-    bind(entry, inputs, outputs);
-    for (uint64_t& time : times_ns) {
-      const Clock::time_point start = Clock::now();
-      run_bound();
-      time = static_cast<uint64_t>(std::chrono::nanoseconds(Clock::now() - start).count());
-    }
+    with_tensors(entry, inputs, outputs, [&] {
+      for (uint64_t& time : times_ns) {
+        const Clock::time_point start = Clock::now();
+        run_bound();
+        time = static_cast<uint64_t>(std::chrono::nanoseconds(Clock::now() - start).count());
+      }
+    });
   }
 
   void read_buffer(int entry, int buffer, void* destination) override {
@@ -89,9 +89,16 @@ class CpuContext : public DeviceContext {
   int threads() const override { return pool_threads_; }
 
  private:
-  void bind(int entry, const DLTensor* inputs, const DLTensor* outputs) {
+  /// `body` runs the entry, bound to tensors of its own size.
+  template <typename Body>
+  void with_tensors(int entry, const DLTensor* inputs, const DLTensor* outputs, const Body& body) {
     current_ = programs_[static_cast<size_t>(entry)].get();
-    current_->bind(inputs, outputs);
+    const EntryShapes shapes(current_->entry(), extents_);
+    const bool as_given = shapes.is_at_bounds();
+    if (!as_given) staging_.stage(shapes, inputs, outputs);
+    as_given ? current_->bind(inputs, outputs) : current_->bind(staging_.inputs(), staging_.outputs());
+    body();
+    if (!as_given) staging_.finish(shapes, outputs);
   }
 
   void run_bound() {
@@ -140,6 +147,7 @@ class CpuContext : public DeviceContext {
   Memory scratch_;
   int32_t error_ = 0;
   Extents extents_ = {};
+  Staging staging_;
   std::vector<std::unique_ptr<CpuProgram>> programs_;  // one for each entry
   CpuProgram* current_ = nullptr;                      // of the last run
 };

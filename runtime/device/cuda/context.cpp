@@ -8,6 +8,7 @@
 #include "runtime/device/cuda/state.h"
 #include "runtime/format/error.h"
 #include "runtime/format/turns.h"
+#include "runtime/sub_tensor.h"
 
 namespace tw::runtime::cuda {
 namespace {
@@ -111,6 +112,8 @@ void CudaContext::allocate() {
   size_t words = 0;
   for (const format::Entry& entry : manifest.entries) words = std::max(words, count_checks(entry));
   error_ = DeviceMemory(loaded_.gpu, words * sizeof(int32_t), "the error words");
+  const bool has_extents = std::ranges::any_of(manifest.entries, [](const format::Entry& e) { return !e.extents.empty(); });
+  if (has_extents) extents_of_run_ = DeviceMemory(loaded_.gpu, sizeof extents_, "the extents of a run");
   const auto stage = [&](std::vector<TensorSpec> format::Entry::*list, const char* what,
                          std::vector<DeviceMemory>& staging, std::vector<DevicePtr>& addresses) {
     for (const size_t bytes : largest(manifest, list)) {
@@ -219,28 +222,48 @@ DevicePtr CudaContext::address(const Buffer& buffer, size_t error_word) const {
     case Place::kNextState:
       return state_ + offset +
              static_cast<DevicePtr>(loaded_.manifest.states[static_cast<size_t>(buffer.index)].offset);
-    case Place::kExtent:  // of CPU steps only
+    case Place::kExtent:
+      return extents_of_run_.address() + static_cast<DevicePtr>(buffer.index) * sizeof(int64_t);
     case Place::kError:
       break;
   }
   return error_.address() + error_word * sizeof(int32_t);
 }
 
+void CudaContext::copy_in(DevicePtr to, const DLTensor& tensor, int64_t from, int64_t bytes) {
+  const auto count = static_cast<size_t>(bytes);
+  driver_.check(on_device(tensor)
+                    ? driver_.copy_on_device(to, device_address(tensor) + static_cast<DevicePtr>(from), count, used_)
+                    : driver_.copy_to_device(to, host_address(tensor) + from, count, used_),
+                "copy an input");
+}
+
 void CudaContext::place_inputs(const format::Entry& entry, const DLTensor* inputs) {
+  const EntryShapes shapes(entry, extents_);
   for (size_t i = 0; i < entry.inputs.size(); ++i) {
     const DLTensor& tensor = inputs[i];
-    inputs_[i] = in_place(tensor) ? device_address(tensor) : input_staging_[i].address();
-    const auto bytes = static_cast<size_t>(format::tensor_bytes(entry.inputs[i]));
-    if (bytes == 0 || in_place(tensor)) continue;
-    driver_.check(on_device(tensor) ? driver_.copy_on_device(inputs_[i], device_address(tensor), bytes, used_)
-                                    : driver_.copy_to_device(inputs_[i], host_address(tensor), bytes, used_),
-                  "copy an input");
+    const bool is_smaller = shapes.is_smaller(TensorRole::kInput, i);
+    const DevicePtr whole = input_staging_[i].address();
+    inputs_[i] = in_place(tensor) && !is_smaller ? device_address(tensor) : whole;
+    if (inputs_[i] != whole || format::tensor_bytes(entry.inputs[i]) == 0) continue;
+    const auto at = [&](int64_t offset) { return whole + static_cast<DevicePtr>(offset); };
+    SubTensor(shapes, TensorRole::kInput, i)
+        .spread([&](int64_t to, int64_t from, int64_t bytes) { copy_in(at(to), tensor, from, bytes); },
+                [&](int64_t to, int64_t from, int64_t bytes) {
+                  driver_.check(driver_.copy_on_device(at(to), at(from), static_cast<size_t>(bytes), used_),
+                                "fill an input up");
+                });
   }
+  if (entry.extents.empty()) return;
+  driver_.check(driver_.copy_to_device(extents_of_run_.address(), extents_.data(), sizeof extents_, used_),
+                "copy the extents");
 }
 
 void CudaContext::place_outputs(const format::Entry& entry, const DLTensor* outputs) {
+  const EntryShapes shapes(entry, extents_);
   for (size_t i = 0; i < entry.outputs.size(); ++i) {
-    outputs_[i] = in_place(outputs[i]) ? device_address(outputs[i]) : output_staging_[i].address();
+    const bool is_own = in_place(outputs[i]) && !shapes.is_smaller(TensorRole::kOutput, i);
+    outputs_[i] = is_own ? device_address(outputs[i]) : output_staging_[i].address();
   }
 }
 
@@ -364,12 +387,18 @@ void CudaContext::read_step_times(const format::Entry& entry, const PreparedEntr
 }
 
 void CudaContext::fetch_outputs(const format::Entry& entry, const DLTensor* outputs) {
+  const EntryShapes shapes(entry, extents_);
   for (size_t i = 0; i < entry.outputs.size(); ++i) {
-    const auto bytes = static_cast<size_t>(format::tensor_bytes(entry.outputs[i]));
-    if (bytes == 0 || in_place(outputs[i])) continue;
-    driver_.check(on_device(outputs[i]) ? driver_.copy_on_device(device_address(outputs[i]), outputs_[i], bytes, used_)
-                                        : driver_.copy_to_host(host_address(outputs[i]), outputs_[i], bytes, used_),
-                  "copy an output");
+    const DLTensor& tensor = outputs[i];
+    if (outputs_[i] != output_staging_[i].address() || format::tensor_bytes(entry.outputs[i]) == 0) continue;
+    SubTensor(shapes, TensorRole::kOutput, i).gather([&](int64_t to, int64_t from, int64_t bytes) {
+      const DevicePtr whole = outputs_[i] + static_cast<DevicePtr>(from);
+      const auto count = static_cast<size_t>(bytes);
+      driver_.check(on_device(tensor) ? driver_.copy_on_device(device_address(tensor) + static_cast<DevicePtr>(to),
+                                                               whole, count, used_)
+                                      : driver_.copy_to_host(host_address(tensor) + to, whole, count, used_),
+                    "copy an output");
+    });
   }
 }
 

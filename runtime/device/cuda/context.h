@@ -25,13 +25,14 @@ class CudaContext : public DeviceContext {
   CudaContext& operator=(const CudaContext&) = delete;
   ~CudaContext() override;
 
-  /// Host tensors are copied in and out; tensors in this GPU's memory are used in place if they are 16-byte aligned.
-  /// Returns when all is done.
+  /// Host tensors are copied in and out; tensors in this GPU's memory are used in place if they are 16-byte aligned and
+  /// as large as the entry's. Returns when all is done.
   void run(int entry, const DLTensor* inputs, const DLTensor* outputs) override { measure(entry, inputs, outputs, {}); }
   /// `stream` is a StreamHandle. Waits for the end where a caller must learn of it: has_to_wait.
   void run_async(int entry, const DLTensor* inputs, const DLTensor* outputs, void* stream) override;
   /// Times are between events on the stream, without the copies; one run more goes ahead of them.
   void measure(int entry, const DLTensor* inputs, const DLTensor* outputs, std::span<uint64_t> times_ns) override;
+  void set_extents(const Extents& extents) override { extents_ = extents; }
   void read_buffer(int entry, int buffer, void* destination) override;
   std::span<const uint64_t> step_times() const override { return step_times_; }
   int threads() const override { return 1; }
@@ -54,6 +55,7 @@ class CudaContext : public DeviceContext {
   bool has_to_wait(const format::Entry& entry, const PreparedEntry& prepared, const DLTensor* inputs,
                    const DLTensor* outputs) const;
   void use_stream(StreamHandle stream);
+  void copy_in(DevicePtr to, const DLTensor& tensor, int64_t from, int64_t bytes);
   void place_inputs(const format::Entry& entry, const DLTensor* inputs);
   void place_outputs(const format::Entry& entry, const DLTensor* outputs);
   void bind_tensors(const format::Entry& entry, PreparedEntry& prepared);
@@ -75,9 +77,11 @@ class CudaContext : public DeviceContext {
   enum Mark : size_t { kEnd, kGivenWork };  // of the last such run; what a caller's stream had before a run
   Events marks_;
   DeviceMemory arena_, error_;
+  Extents extents_ = {};          // of the current run
+  DeviceMemory extents_of_run_;   // the same on the GPU
   Calls calls_;                                               // of all steps
   DeviceMemory workspace_;                                    // of whichever call runs
-  std::vector<DeviceMemory> input_staging_, output_staging_;  // for host tensors, as large as any entry needs
+  std::vector<DeviceMemory> input_staging_, output_staging_;  // where tensors are not used in place: of any entry
   std::vector<DevicePtr> inputs_, outputs_;                   // of the current run
   std::vector<PreparedEntry> entries_;                        // one for each entry
   Events step_events_;                                        // before each launch and after the last, when profiling

@@ -1,4 +1,4 @@
-// The floating-point environment that kernels rely on (runtime/device/cpu/kernel.h).
+// The floating-point environment that kernels rely on (runtime/device/cpu/code_map.h).
 #pragma once
 #include <cstdint>
 

@@ -76,20 +76,9 @@ Model::Model(Memory image, const Options& options) : image_(std::move(image)) {
   }
 }
 
-const format::Entry& Model::entry(int index) const {
-  const auto& entries = manifest().entries;
-  if (index < 0 || static_cast<size_t>(index) >= entries.size()) {
-    format::fail(ErrorCode::kInvalidArgument, "there is no entry ", index, "; the model has ", entries.size());
-  }
-  return entries[static_cast<size_t>(index)];
-}
+const format::Entry& Model::entry(int index) const { return numbered(manifest().entries, index, "entry"); }
 
-const format::Function& Model::function(int index) const {
-  if (index < 0 || static_cast<size_t>(index) >= functions_.size()) {
-    format::fail(ErrorCode::kInvalidArgument, "there is no function ", index, "; the model has ", functions_.size());
-  }
-  return functions_[static_cast<size_t>(index)];
-}
+const format::Function& Model::function(int index) const { return numbered(functions_, index, "function"); }
 
 int Model::find_function(std::string_view name) const {
   const auto found = std::ranges::find(functions_, name, &format::Function::name);

@@ -31,12 +31,7 @@ State::State(std::shared_ptr<const void> owner, const format::Artefact& artefact
   reset();
 }
 
-const format::State& State::row(int index) const {
-  if (index < 0 || static_cast<size_t>(index) >= seen_.size()) {
-    format::fail(ErrorCode::kInvalidArgument, "there is no state ", index, "; the model has ", seen_.size());
-  }
-  return seen_[static_cast<size_t>(index)];
-}
+const format::State& State::row(int index) const { return numbered(seen_, index, "state"); }
 
 void State::get(int index, const DLTensor& to) {
   const format::State& state = row(index);

@@ -3,9 +3,11 @@
 #include <dlpack/dlpack.h>
 
 #include <span>
+#include <vector>
 
 #include "runtime/device.h"
 #include "runtime/extents.h"
+#include "runtime/format/error.h"
 #include "runtime/format/manifest.h"
 
 namespace tw::runtime {
@@ -38,5 +40,15 @@ EntryShapes check_tensors(const format::Entry& entry, const DeviceModel& device,
 
 /// What the inputs say of an entry's shapes. Throws Error(kInvalidArgument) for inputs that are none of the entry's.
 EntryShapes read_shapes(const format::Entry& entry, const DLTensor* inputs);
+
+/// Number `index` of what a model has of `kind`. Throws Error(kInvalidArgument) where it has no such one.
+template <typename T>
+const T& numbered(const std::vector<T>& list, int index, const char* kind) {
+  if (index < 0 || static_cast<size_t>(index) >= list.size()) {
+    format::fail(format::ErrorCode::kInvalidArgument, "there is no ", kind, " ", index, "; the model has ",
+                 list.size());
+  }
+  return list[static_cast<size_t>(index)];
+}
 
 }  // namespace tw::runtime

@@ -352,18 +352,12 @@ class EntryCompiler {
     const std::vector<InPlaceTe>& in_place = groups_.te[i].in_place;
     std::string key = key_of(i);
     for (const InPlaceTe& state : in_place) key += "in place " + text_of(state);
-    if (origin == PlanOrigin::kUser) key += "plan " + plan_text(plan);
+    if (origin == PlanOrigin::kUser) key += "plan " + schedule::to_string(plan.schedule) + plan::layouts_text(plan);
     if (const ProgramSet::Lowered* known = context_.programs.find(key); known != nullptr && !dumper_.enabled())
       return *known;
     GroupOptions options = group_options(i);
     options.origin = origin;
     return context_.programs.add(key, lower_planned(groups_.program(i), plan, options, in_place), plan.name);
-  }
-
-  static std::string plan_text(const plan::GroupPlan& plan) {
-    std::string text = schedule::to_string(plan.schedule);
-    for (const auto& [tensor, layout] : plan.layouts) text += fmt::format("{} {}\n", tensor, to_string(layout));
-    return text;
   }
 
   // Passes over many groups and entries are one line each.

@@ -53,7 +53,7 @@ loop::Program expand_functions(const loop::Program& program, const LowerOptions&
 /// Conversions from and to f16 and bf16 become integer arithmetic (expr/expand.h), but for those that the target has.
 loop::Program expand_conversions(const loop::Program& program, const LowerOptions& options);
 
-/// Operations that the target has no instruction for become others (expr/expand_missing.h).
+/// Operations that the target has no instruction for become others (expr/expand.h).
 loop::Program expand_missing(const loop::Program& program, const LowerOptions& options);
 
 }  // namespace tw::lower

@@ -43,7 +43,7 @@ struct BufferSpec {
   int64_t most = 100;                 // integers are 1 and up to this
 };
 
-/// One kernel over tiles [0, tiles) as the runtime runs it (runtime/device/cpu/kernel.h, runtime/format/cuda_step.h);
+/// One kernel over tiles [0, tiles) as the runtime runs it (runtime/device/cpu/code_map.h, runtime/format/cuda_step.h);
 /// every step waits for the one before it.
 struct WorkStep {
   int64_t offset = 0;         // CPU: of the entry point in Workload::code

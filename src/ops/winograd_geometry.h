@@ -1,5 +1,6 @@
 // What a call of winograd_conv (ops/winograd_conv.cpp) computes, and the parts of its te.
 #pragma once
+#include "ops/ref_product.h"
 #include "ops/window.h"
 #include "ops/winograd.h"
 #include "support/math.h"

@@ -102,6 +102,12 @@ const EntryPlan* find_body(const EntryPlan& entry, std::string_view name) {
   return found == entry.bodies.end() ? nullptr : &*found;
 }
 
+std::string layouts_text(const GroupPlan& plan) {
+  std::string text;
+  for (const auto& [tensor, layout] : plan.layouts) text += fmt::format("{} {}\n", tensor, to_string(layout));
+  return text;
+}
+
 LayoutTotals totals_of(const std::vector<LayoutTimes>& times) {
   LayoutTotals all;
   for (const LayoutTimes& t : times) {

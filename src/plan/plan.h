@@ -101,6 +101,8 @@ struct Plan {
   friend bool operator==(const Plan&, const Plan&) = default;
 };
 
+/// The layouts of a group's constant inputs, a line each.
+std::string layouts_text(const GroupPlan& plan);
 std::string to_string(const Plan& plan);
 /// Inverse of to_string; throws UserError naming the line.
 Plan parse_plan(std::string_view text);

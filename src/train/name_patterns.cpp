@@ -1,8 +1,8 @@
-#include "train/name_patterns.h"
-
 #include <fnmatch.h>
 
 #include <algorithm>
+
+#include "train/options.h"
 
 namespace tw::train {
 

@@ -94,4 +94,7 @@ struct TrainOptions {
   transform::Recompute recompute = {};
 };
 
+/// Whether one of the patterns, with * for any characters, is the name.
+bool is_one_of(const std::string& name, const std::vector<std::string>& patterns);
+
 }  // namespace tw::train

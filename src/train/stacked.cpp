@@ -2,7 +2,6 @@
 
 #include "support/join.h"
 #include "te/materialize.h"
-#include "train/name_patterns.h"
 #include "transform/rewrite/merge_products.h"
 #include "transform/storage_order.h"
 

@@ -5,7 +5,6 @@
 
 #include "support/join.h"
 #include "train/loss_scale.h"
-#include "train/name_patterns.h"
 #include "train/optimizer.h"
 
 namespace tw::train {

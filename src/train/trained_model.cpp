@@ -11,7 +11,6 @@
 #include "train/batch_statistics.h"
 #include "train/loss.h"
 #include "train/loss_scale.h"
-#include "train/name_patterns.h"
 #include "train/random_numbers.h"
 #include "train/stacked.h"
 #include "transform/loops/unroll.h"

@@ -16,12 +16,6 @@ using measure::Effort;
 using measure::Measured;
 using measure::Outcome;
 
-std::string layouts_text(const plan::GroupPlan& plan) {
-  std::string text;
-  for (const auto& [tensor, layout] : plan.layouts) text += fmt::format("{} {}\n", tensor, to_string(layout));
-  return text;
-}
-
 // What runs candidates: a GPU, or this CPU as code for the target sees it. The sizes of caches say how constants are
 // kept out of them.
 std::string machine_text(const TuneContext& context) {
@@ -72,7 +66,7 @@ database::TaskKey task_key(const TuneTask& task, const TuneContext& context, con
 std::optional<database::Record> to_record(const plan::GroupPlan& plan, const Measured& m) {
   if (m.outcome == Outcome::kNotMeasured || m.effort == Effort::kCutShort) return std::nullopt;
   return database::Record{plan.family,
-                          layouts_text(plan),
+                          plan::layouts_text(plan),
                           schedule::to_string(plan.schedule),
                           plan.predicted_us,
                           std::string(measure::outcome_name(m.outcome)),
@@ -89,7 +83,7 @@ std::vector<Measured> known_results(const std::vector<plan::GroupPlan>& candidat
   std::vector<Measured> known(candidates.size());
   double best_ns = INFINITY;
   for (size_t c = 0; c < candidates.size(); ++c) {
-    const std::string layouts = layouts_text(candidates[c]), text = schedule::to_string(candidates[c].schedule);
+    const std::string layouts = plan::layouts_text(candidates[c]), text = schedule::to_string(candidates[c].schedule);
     const auto same = [&](const database::Record& r) { return r.schedule == text && r.layouts == layouts; };
     const auto record = std::ranges::find_if(records, same);
     if (record == records.end()) continue;

@@ -2,6 +2,7 @@
 // so that a number depends on its element's place alone. Counter: (c, attribute seed, step, stream), key: the halves of
 // the input seed, the lower one first; each of them modulo 2^32.
 #pragma once
+#include "core/philox.h"
 #include "ops/common.h"
 
 namespace tw::ops {

@@ -6,7 +6,7 @@
 File: over 500 lines needs a `// Size: reason` line in its opening comment, over 800 fails. Function: at most 80 lines,
 6 parameters (more where a line above says `Signature fixed by` whose interface it is), 4 levels of nesting. Headers: no
 bare bool parameter (use an enum). Each folder of src, and runtime, has a budget of lines (scripts/sizes.txt; ADR 0023);
-together they are at most 100,250. Tests are held to the same; a table of cases is data at namespace level, not a
+together they are at most 100,000. Tests are held to the same; a table of cases is data at namespace level, not a
 function.
 Prints each violation as FILE:LINE: rule. Exit code 1 if there is any.
 """
@@ -20,7 +20,7 @@ from cpp_outline import Outline
 CHECKED = ("src", "include", "runtime", "tools", "tests", "bench", "examples", "python")
 SUFFIXES = {".h", ".hpp", ".c", ".cc", ".cpp"}
 MAX_FILE_LINES, MAX_FILE_LINES_WITHOUT_REASON, MAX_FUNCTION_LINES = 800, 500, 80
-MAX_PARAMETERS, MAX_NESTING, MAX_TOTAL_LINES = 6, 4, 100_250
+MAX_PARAMETERS, MAX_NESTING, MAX_TOTAL_LINES = 6, 4, 100_000
 COUNTED = ("src", "runtime")
 HEADER_COMMENT_LINES = 20
 REASON = re.compile(r"^// Size: \S")

@@ -37,14 +37,14 @@ int64_t launch_key(const std::string& kernel, const CudaStep& step);
 /// The section's bytes: all numbers as i64, little-endian: how many uses, and for each of them offset, bytes, tiles,
 /// scratch bytes, launch, how many arguments, and for each of these dtype, bytes, and 1 where it is written, else 0.
 std::vector<uint8_t> to_bytes(const std::vector<KernelUse>& uses);
-/// Inverse of to_bytes; Error(kDamaged) for anything else. `version`: of the format; up to kFormatOfCpuTables there is no
-/// launch.
+/// Inverse of to_bytes; Error(kDamaged) for anything else. `version`: of the format; up to kFormatOfCpuTables there is
+/// no launch.
 std::vector<KernelUse> read_kernel_uses(Bytes section, uint32_t version = kFormatVersion);
 
-/// That every step calls its kernel as the table has it, or a library for a problem, on buffers that hold what the kernel touches, writes what
-/// may be written, reads and writes tensors of its types, has its scratch memory, and waits for what it needs; that it
-/// reads what a step before it has written, and that something of every output is written. Error(kDamaged). Pre: the
-/// manifest was validated.
+/// That every step calls its kernel as the table has it, or a library for a problem, on buffers that hold what the
+/// kernel touches, writes what may be written, reads and writes tensors of its types, has its scratch memory, and waits
+/// for what it needs; that it reads what a step before it has written, and that something of every output is written.
+/// Error(kDamaged). Pre: the manifest was validated.
 void check_kernel_uses(const Manifest& manifest, const std::vector<KernelUse>& uses);
 /// The same of the section's bytes, for artefacts whose version has it.
 void check_kernel_table(const Manifest& manifest, Bytes section);

@@ -317,9 +317,7 @@ std::string to_json(const Manifest& manifest) {
   return value.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
-std::string to_json(const CudaStep& step) {
-  return write(step).dump(-1, ' ', false, Json::error_handler_t::replace);
-}
+std::string to_json(const CudaStep& step) { return write(step).dump(-1, ' ', false, Json::error_handler_t::replace); }
 
 Manifest manifest_from_json(std::string_view text) {
   if (text.size() > kMaxManifestBytes)

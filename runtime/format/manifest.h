@@ -236,7 +236,7 @@ struct State {
 
 struct Manifest {
   uint32_t format_version = kFormatVersion;  ///< of the file
-  std::string producer;  ///< name and version of the compiler
+  std::string producer;                      ///< name and version of the compiler
   /// Whom the artefact is for, the preferred one first: several levels of one CPU architecture, or one GPU
   /// architecture.
   std::vector<ManifestTarget> targets;

@@ -135,8 +135,8 @@ format::KernelArgument argument(const format::Entry& entry, const format::CpuSte
 format::KernelUse use_of(const format::Manifest& manifest, const format::Entry& entry, const format::CudaStep& step,
                          std::set<int64_t>& touched) {
   const format::Kernel& kernel = manifest.kernels[static_cast<size_t>(step.kernel)];
-  format::KernelUse use{std::stoll(kernel.section.substr(sizeof "cubin")), kernel.bytes, 1, 0,
-                        format::launch_key(kernel.name, step), {}};
+  format::KernelUse use{
+      std::stoll(kernel.section.substr(sizeof "cubin")), kernel.bytes, 1, 0, format::launch_key(kernel.name, step), {}};
   for (const int64_t b : format::buffers_of(step)) {
     if (b < 0 || b >= std::ssize(entry.buffers)) return use;
     const format::Buffer& buffer = entry.buffers[static_cast<size_t>(b)];
@@ -177,11 +177,8 @@ std::vector<format::KernelUse> uses_of(const format::Manifest& manifest) {
 std::vector<format::Section> TestArtefact::sections() const {
   uses = format::to_bytes(uses_of(manifest));
   const bool is_cpu = manifest.kind() == format::TargetKind::kCpu;
-  return {{"weights", weights},
-          {is_cpu ? "code" : "cubin.0", code},
-          {"kernels", uses},
-          {"plan", plan},
-          {"states", states}};
+  return {
+      {"weights", weights}, {is_cpu ? "code" : "cubin.0", code}, {"kernels", uses}, {"plan", plan}, {"states", states}};
 }
 
 std::vector<uint8_t> TestArtefact::file() const { return format::serialize_artefact(manifest, sections()); }

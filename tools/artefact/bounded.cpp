@@ -93,7 +93,9 @@ class Evaluation {
     magnification_ = all_f64 ? driver::kF64Magnification : 1;
     for (const graph::Node& node : body.nodes) run_exact(node);
     has_steps_ = std::ranges::any_of(body.nodes, [&](const graph::Node& node) {
-      const auto is_float = [&](graph::ValueId id) { return id != graph::kAbsent && body.value(id).type.type.is_float(); };
+      const auto is_float = [&](graph::ValueId id) {
+        return id != graph::kAbsent && body.value(id).type.type.is_float();
+      };
       return std::ranges::any_of(node.inputs, is_float) && !std::ranges::all_of(node.outputs, is_float);
     });
   }
@@ -267,8 +269,7 @@ class Evaluation {
       for (size_t k = 0; k < node.outputs.size(); ++k) {
         const graph::ValueId id = node.outputs[k];
         RefTensor result = same ? exact_[id] : std::move(outputs[k]);
-        for (size_t i = 0; i < errors_[id].size(); ++i)
-          result.floats[i] += sign(trial, id, i) * errors_[id][i] * times;
+        for (size_t i = 0; i < errors_[id].size(); ++i) result.floats[i] += sign(trial, id, i) * errors_[id][i] * times;
         values[id] = std::move(result);
         moved[id] = true;
       }

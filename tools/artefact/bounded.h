@@ -31,17 +31,18 @@ struct NumericsOptions {
 /// Every node contributes a rounding error of its own: a sum of products u*sqrt(K)*sum|a_i b_i|, a Winograd convolution
 /// its growth factor times u*sqrt(K)*sum over channels of max|a| over the tile * sum|w| (ops/winograd.h; of uneven
 /// tiles that of a sum of products), a mean or sum u*sqrt(K)*sum|x_i|, element-wise functions 2u|y|, data movement,
-/// integers, roundings to whole numbers and sums of these nothing (u: unit roundoff of the accumulator). Operands that may be rounded add 2^-8 sum|a_i b_i| (bf16) or
-/// 2^-9 of it (tf32, toward zero). With another `dtype`, f32 inputs, constants and results have 2u|y| of that type
-/// besides (f16: at least that of its subnormal numbers) where it does not hold them; sums stay those of f32. Their
-/// effect on the outputs is found by Monte-Carlo arithmetic: the body is evaluated again with random signs on these
-/// errors (in the first trial one sign for those of 16-bit numbers that are summed: few digits round alike). Bound of
-/// an element: kSafety times the largest deviation seen there (at least the root mean square over the tensor), plus two
-/// units in the last place of the narrowest type that is rounded to. Where whole numbers are made of floats, as by a
-/// quantization, an error does nothing or moves a step: the body is evaluated with kSafety times each error, and with
-/// its opposite, and what that does bounds whole numbers, and floats at least. Source: Higham, Accuracy and Stability of
-/// Numerical Algorithms, ch. 3; Parker, Monte Carlo Arithmetic, 1997. `trials`: evaluations with random errors; more
-/// make the bound tighter to what is typical and cost as much as the body.
+/// integers, roundings to whole numbers and sums of these nothing (u: unit roundoff of the accumulator). Operands that
+/// may be rounded add 2^-8 sum|a_i b_i| (bf16) or 2^-9 of it (tf32, toward zero). With another `dtype`, f32 inputs,
+/// constants and results have 2u|y| of that type besides (f16: at least that of its subnormal numbers) where it does
+/// not hold them; sums stay those of f32. Their effect on the outputs is found by Monte-Carlo arithmetic: the body is
+/// evaluated again with random signs on these errors (in the first trial one sign for those of 16-bit numbers that are
+/// summed: few digits round alike). Bound of an element: kSafety times the largest deviation seen there (at least the
+/// root mean square over the tensor), plus two units in the last place of the narrowest type that is rounded to. Where
+/// whole numbers are made of floats, as by a quantization, an error does nothing or moves a step: the body is evaluated
+/// with kSafety times each error, and with its opposite, and what that does bounds whole numbers, and floats at least.
+/// Source: Higham, Accuracy and Stability of Numerical Algorithms, ch. 3; Parker, Monte Carlo Arithmetic, 1997.
+/// `trials`: evaluations with random errors; more make the bound tighter to what is typical and cost as much as the
+/// body.
 Bounded evaluate_bounded(const graph::Graph& body, const graph::OpTable& ops,
                          const std::vector<graph::RefTensor>& inputs, int trials, const NumericsOptions& numerics = {});
 

@@ -7,6 +7,7 @@
 #include "runtime/device/cpu/program.h"
 #include "runtime/format/error.h"
 #include "runtime/host/limits.h"
+#include "runtime/staging.h"
 
 namespace tw::runtime {
 namespace {

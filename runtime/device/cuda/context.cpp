@@ -112,7 +112,8 @@ void CudaContext::allocate() {
   size_t words = 0;
   for (const format::Entry& entry : manifest.entries) words = std::max(words, count_checks(entry));
   error_ = DeviceMemory(loaded_.gpu, words * sizeof(int32_t), "the error words");
-  const bool has_extents = std::ranges::any_of(manifest.entries, [](const format::Entry& e) { return !e.extents.empty(); });
+  const bool has_extents =
+      std::ranges::any_of(manifest.entries, [](const format::Entry& e) { return !e.extents.empty(); });
   if (has_extents) extents_of_run_ = DeviceMemory(loaded_.gpu, sizeof extents_, "the extents of a run");
   const auto stage = [&](std::vector<TensorSpec> format::Entry::*list, const char* what,
                          std::vector<DeviceMemory>& staging, std::vector<DevicePtr>& addresses) {

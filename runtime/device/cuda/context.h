@@ -77,8 +77,8 @@ class CudaContext : public DeviceContext {
   enum Mark : size_t { kEnd, kGivenWork };  // of the last such run; what a caller's stream had before a run
   Events marks_;
   DeviceMemory arena_, error_;
-  Extents extents_ = {};          // of the current run
-  DeviceMemory extents_of_run_;   // the same on the GPU
+  Extents extents_ = {};                                      // of the current run
+  DeviceMemory extents_of_run_;                               // the same on the GPU
   Calls calls_;                                               // of all steps
   DeviceMemory workspace_;                                    // of whichever call runs
   std::vector<DeviceMemory> input_staging_, output_staging_;  // where tensors are not used in place: of any entry

@@ -26,8 +26,10 @@ class ReducedKernel {
 
   void add_candidates(const GroupTask& task, const TargetInfo& target, Candidates& candidates) {
     value_ = match_.segment.output();
-    program_ = schedule::inline_stages(base_.schedule, in_parts(task.program),
-                                       [&](const auto& c) { return c.name() == value_; });
+    // Before rows are in parts: of a stage that is read in parts and has none nobody reads its own point.
+    program_ = in_parts(schedule::inline_stages(base_.schedule, task.program,
+                                                [&](const auto& c) { return c.name() == value_; }));
+    schedule::keep_whole(base_.schedule, program_, value_);
     schedule::ChainSegment segment = match_.segment;
     std::erase_if(segment.stages, [&](const auto& stage) { return program_.find_compute(stage) == nullptr; });
     if (program_.is_output(value_)) {

@@ -35,8 +35,8 @@ format::KernelUse use_of(const loop::Kernel& kernel, const format::Kernel& place
 }
 
 // How the steps of an entry, and those of the bodies of its loops, call their kernels.
-void add_uses(const EntryCode& entry, const CodeStore& code, DeviceKind device,
-              const std::vector<format::Kernel>& rows, std::map<int64_t, format::KernelUse>& uses) {
+void add_uses(const EntryCode& entry, const CodeStore& code, DeviceKind device, const std::vector<format::Kernel>& rows,
+              std::map<int64_t, format::KernelUse>& uses) {
   for (size_t g = 0; g < entry.groups.size(); ++g) {
     const int program = entry.program_of_group[g];
     if (program < 0) continue;

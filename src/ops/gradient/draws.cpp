@@ -1,5 +1,6 @@
 #include "ops/gradient/draws.h"
 
+#include "core/philox.h"
 #include "expr/elementary.h"
 
 namespace tw::ops {

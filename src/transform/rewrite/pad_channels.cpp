@@ -9,7 +9,9 @@
 // follow it: as many filters more, copies of one, which share its weights of w (weight_parts). No zero of w meets
 // numbers, which may be infinite: the sums are the model's whatever the operators are and the inputs hold. Otherwise a
 // pad writes zeros, together with the element-wise operators before it. Weights that are computed get zeros by a pad of
-// their own: they meet those of x alone.
+// their own: they meet those of x alone. Where other contractions read x, too, they read what is padded, so that nobody
+// stores x twice. And the filters of a result that stays inside of the graph are filled up, so that its rows begin at
+// whole accesses where they are written and reduced: the 50,257 words of a vocabulary, say.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -69,6 +71,9 @@ class ChannelPadder {
     editor_.for_each_old([&](const Node& node) {
       if (const std::optional<Contraction> found = contraction_of(node)) pad(*found);
     });
+    editor_.for_each([&](const Node& node) {
+      if (const std::optional<Contraction> found = contraction_of(node)) pad_filters(*found);
+    });
     return editor_.finish();
   }
 
@@ -126,9 +131,29 @@ class ChannelPadder {
   // Whether zeros behind an axis of `value` are a copy that nobody would make otherwise.
   bool is_copied(ValueId value, int64_t axis) const {
     const Node* before = editor_.producer(value);
-    const bool writes_anyway = editor_.use_count(value) == 1 && before != nullptr &&
+    const bool writes_anyway = (editor_.use_count(value) == 1 || is_of_contractions(value)) && before != nullptr &&
                                (is_pointwise(editor_.ops(), *before) || role_of(editor_.ops(), *before) == Role::kPad);
     return !writes_anyway && !padded_.contains({value, axis});
+  }
+
+  // Whether contractions alone read what a node of one output makes, as it is or moved.
+  bool is_of_contractions(ValueId value) const {
+    const Node* before = editor_.producer(value);
+    if (before == nullptr || before->outputs.size() != 1 || editor_.use_count(value) > editor_.readers(value).size())
+      return false;
+    return std::ranges::all_of(editor_.readers(value), [&](int n) {
+      const Node& reader = editor_.node(static_cast<size_t>(n));
+      const Role role = role_of(editor_.ops(), reader);
+      return role == Role::kContraction || (role == Role::kIndexMap && is_of_contractions(reader.outputs[0]));
+    });
+  }
+
+  // Of writing rows of a result that has so many of its axis's elements.
+  double storing_cycles(ValueId y, int64_t has, int64_t elements) const {
+    int64_t together = whole_access(y);
+    while (elements % together != 0) together /= 2;
+    const auto rows = static_cast<double>(num_elements(editor_.shape(y)) / has);
+    return rows * static_cast<double>(elements) / static_cast<double>(together) * kAccessCycles;
   }
 
   // ---- How it is done.
@@ -156,14 +181,42 @@ class ChannelPadder {
     editor_.replace(c.node.outputs[0], editor_.add(std::move(wider)));
   }
 
+  // Of a result between groups, as rows that are reduced are: its readers have the part without what is added.
+  void pad_filters(const Contraction& c) {
+    const ValueId y = c.node.outputs[0], w = c.node.inputs[1];
+    const Shape shape = editor_.shape(y);
+    const int64_t has = editor_.shape(w)[c.filters], filters = filled(y, has);
+    const bool is_reduced = std::ranges::any_of(editor_.readers(y), [&](int n) {
+      return role_of(editor_.ops(), editor_.node(static_cast<size_t>(n))) == Role::kReduction;
+    });
+    if (filters == has || !is_reduced || editor_.use_count(y) > editor_.readers(y).size()) return;
+    double cycles = storing_cycles(y, has, filters);
+    if (!c.is_constant) cycles += padding_cycles(w, c.filters, filters, is_copied(w, c.filters));
+    if (cycles >= (variant_.empty() ? 1 : kMayPay) * storing_cycles(y, has, has)) return;
+    Node wider = c.node;
+    wider.inputs[1] = c.is_constant ? filled_up(w, c.filters, filters, kNone) : padded(w, c.filters, filters);
+    if (wider.inputs.size() > 2 && wider.inputs[2] != kAbsent)
+      wider.inputs[2] = filled_up(wider.inputs[2], 0, filters, kNone);
+    const ValueId all = editor_.add(std::move(wider));
+    editor_.replace(y, editor_.emit_slice(c.node.name, all, Ints(shape.size(), 0), shape));
+  }
+
   ValueId padded(ValueId x, int64_t axis, int64_t channels) {
     const auto [made, fresh] = padded_.try_emplace({x, axis}, kAbsent);
     if (!fresh) return made->second;
-    const size_t rank = editor_.shape(x).size();
-    Ints pads(2 * rank, 0);
-    pads[rank + static_cast<size_t>(axis)] = channels - editor_.shape(x)[axis];
-    return made->second = editor_.emit(editor_.value(x).name + std::string(kPadded), "pad", {x},
-                                       {{"mode", std::string("constant")}, {"pads", pads}});
+    const Shape shape = editor_.shape(x);
+    const bool is_shared = editor_.use_count(x) > 1 && is_of_contractions(x);
+    Ints pads(2 * shape.size(), 0);
+    pads[shape.size() + static_cast<size_t>(axis)] = channels - shape[axis];
+    const std::string name = editor_.value(x).name + std::string(kPadded);
+    const ValueId from = is_shared ? editor_.add(Node(*editor_.producer(x))) : x;
+    const ValueId all = editor_.emit(name, "pad", {from}, {{"mode", std::string("constant")}, {"pads", pads}});
+    padded_[{x, axis}] = all;
+    if (!is_shared) return all;
+    const ValueId part = editor_.emit_slice(name, all, Ints(shape.size(), 0), shape);
+    padded_[{part, axis}] = all;
+    editor_.replace(x, part);
+    return all;
   }
 
   // From the contraction that computes `value`, whose filters are its channels, the element-wise operators up to it;

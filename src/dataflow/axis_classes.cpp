@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "support/join.h"
 #include "te/reads.h"
 
 namespace tw::dataflow {
@@ -52,10 +53,8 @@ class Unifier {
   std::vector<Expr> reads_of(const te::Compute& compute) const {
     std::vector<Expr> reads;
     te::visit_reads(compute, [&](const Expr& load) { reads.push_back(load); });
-    std::ranges::stable_sort(reads, std::greater<>(), [&](const Expr& load) {
-      const auto found = producers_.find(load->name);
-      return found == producers_.end() ? -1 : found->second;
-    });
+    std::ranges::stable_sort(reads, std::greater<>(),
+                             [&](const Expr& load) { return value_or(producers_, load->name, -1); });
     return reads;
   }
 
@@ -103,8 +102,7 @@ AxisClasses::AxisClasses(const te::Program& program) {
 }
 
 int AxisClasses::of(size_t compute, const std::string& axis) const {
-  const auto found = classes_.find({compute, axis});
-  return found == classes_.end() ? -1 : found->second;
+  return value_or(classes_, std::pair(compute, axis), -1);
 }
 
 }  // namespace tw::dataflow

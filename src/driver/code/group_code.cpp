@@ -221,8 +221,7 @@ std::map<graph::ValueId, std::vector<bool>> joined_dims(const GroupInputs& in) {
   std::map<graph::ValueId, std::vector<bool>> joined;
   for (const auto& [tensor, id] : te.values) {
     if (in.graph.value(id).is_kept()) continue;
-    const auto found = merged.find(tensor);
-    const Layout layout = found == merged.end() ? Layout() : found->second;
+    const Layout layout = value_or(merged, tensor, Layout());
     const std::vector<bool> here = fused_dims(layout, in.graph.value(id).type.shape.size());
     const auto [all, fresh] = joined.try_emplace(id, here);
     for (size_t d = 0; !fresh && d < here.size(); ++d) all->second[d] = all->second[d] && here[d];

@@ -243,10 +243,7 @@ class LayoutAssigner {
     return copy->second;
   }
 
-  Layout left_as(ValueId output) const {
-    const auto kept = kept_as_.find(output);
-    return kept == kept_as_.end() ? Layout() : kept->second;
-  }
+  Layout left_as(ValueId output) const { return value_or(kept_as_, output, Layout()); }
 
   // Whether `id` leaves the graph in another layout than its producer writes.
   bool is_copied_out(ValueId id) const { return graph_.is_output(id) && assigned_.values[id] != left_as(id); }

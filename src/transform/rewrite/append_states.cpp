@@ -52,10 +52,7 @@ class StateAppender {
     int64_t added = 0;
   };
 
-  RowsOfValue rows_of(ValueId id) const {
-    const auto found = rows_.find(id);
-    return found == rows_.end() ? RowsOfValue() : found->second;
-  }
+  RowsOfValue rows_of(ValueId id) const { return value_or(rows_, id, RowsOfValue()); }
 
   void take(const StateNames& state) {
     const ValueId before = in_.find_value(state.before), after = in_.find_value(state.after);

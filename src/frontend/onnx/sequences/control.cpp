@@ -68,11 +68,9 @@ ValueId number_of_turn(Emitter& e, int64_t turn) { return e.scalar(static_cast<d
 std::optional<Outputs> loop_of_turns(NodeContext& c, const LoopCall& call, int64_t trips) {
   Emitter& e = c.emit();
   LoopBody loop(c.importer().builder(), e.name());
-  std::vector<ValueId> inside;
-  for (const ValueId first : call.state) inside.push_back(loop.carried(first));
+  const auto inside = mapped(call.state, [&](ValueId first) { return loop.carried(first); });
   const ValueId turn = loop.row(e.int_list(sequence(trips)), Order::kForwards);
-  std::vector<ValueId> inputs{turn, loop.emit().scalar(1, DataType::boolean())};
-  inputs.insert(inputs.end(), inside.begin(), inside.end());
+  const auto inputs = joined(std::vector<ValueId>{turn, loop.emit().scalar(1, DataType::boolean())}, inside);
   const auto out = c.importer().import_turn(call.body, c.scope(), loop, inputs, body_prefix(c, "turn"));
   if (!out) return std::nullopt;
   const bool goes_on = loop.builder().is_constant(out->at(0)) && loop.builder().type(out->at(0)).elements() == 1 &&
@@ -178,8 +176,7 @@ ScanCall read_scan(NodeContext& c) {
 std::optional<Outputs> scan_of_turns(NodeContext& c, const ScanCall& call) {
   Emitter& e = c.emit();
   LoopBody loop(c.importer().builder(), e.name());
-  std::vector<ValueId> inputs;
-  for (const ValueId first : call.state) inputs.push_back(loop.carried(first));
+  std::vector<ValueId> inputs = mapped(call.state, [&](ValueId first) { return loop.carried(first); });
   for (size_t s = 0; s < call.stacks.size(); ++s)
     inputs.push_back(loop.row(call.stacks[s], order_of(call.axes.input_directions[s])));
   const auto out = c.importer().import_turn(call.body, c.scope(), loop, inputs, body_prefix(c, "turn"));

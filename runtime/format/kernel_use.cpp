@@ -81,6 +81,7 @@ class ValueFlow {
       const bool is_value = buffer.place == Place::kArena && buffer.moves.empty() && !buffer.name.empty();
       if (is_value) wholes_.emplace(buffer.name, b);
     }
+    for (const Zeros& zeros : entry.zeros) live_.insert(static_cast<size_t>(zeros.buffer));
   }
 
   void add(const std::string& step, std::span<const int64_t> args, const KernelUse& use) {

@@ -12,7 +12,7 @@
 
 namespace tw::format {
 
-/// Versions of the file format: the one that is written, and the oldest that is read, as docs/reference/artefacts.md
+/// Versions of the file format: the one that is written, and the oldest that is read, as docs/reference/file-format.md
 /// promises.
 inline constexpr uint32_t kFormatVersion = 15, kOldestFormat = 14;
 /// Throws Error(kIncompatible), which names `what`, for another version than these.
@@ -30,7 +30,7 @@ struct ManifestTarget {
 };
 
 /// Machine code of one kernel. CPU: a function at `offset` of section "code", position independent, that imports
-/// nothing, with the signature `KernelFn` of runtime/device/cpu/kernel.h. CUDA: the function `name` of the cubin that
+/// nothing, with the signature `KernelFn` of runtime/device/cpu/code_map.h. CUDA: the function `name` of the cubin that
 /// fills `section` ("cubin.0", "cubin.1", ...); offset is 0 and bytes is the section's size.
 struct Kernel {
   std::string name;

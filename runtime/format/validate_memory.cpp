@@ -58,7 +58,6 @@ std::vector<Lifetime> uses_of(const Entry& entry) {
   };
   std::ranges::for_each(entry.cpu_steps, add);
   std::ranges::for_each(entry.cuda_steps, add);
-  for (const Zeros& zeros : entry.zeros) use(zeros.buffer, 0), use(zeros.buffer, number - 1);
   std::vector<Lifetime> all;
   for (const auto& [buffer, lifetime] : found) all.push_back(lifetime);
   return all;

@@ -91,7 +91,11 @@ Expr expand_elementary(const Expr& e, const Share& share, const Usual& usual) {
 
 Expr expand_approximate(const Expr& e, const Share& share, const Usual& usual) {
   const auto quotients = [](const Expr& x) {
-    return x.op() == Op::kDiv && x.type().scalar() == ScalarType::kF32 ? call("quotient_approx", x->args) : x;
+    if (x.op() != Op::kDiv || x.type().scalar() != ScalarType::kF32) return x;
+    const double divisor = std::abs(constant_of(x.arg(1)).value_or(0));
+    const bool has_inverse = divisor > 0x1p-100 && divisor < 0x1p100;
+    if (has_inverse) return x.arg(0) * imm(x.type(), 1 / *constant_of(x.arg(1)));
+    return call("quotient_approx", x->args);
   };
   const auto calls = [](const Expr& x) {
     // exp(y ln 2) is a power of two; 1 + erf(y) stays exact where erf nears -1.

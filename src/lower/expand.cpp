@@ -129,7 +129,7 @@ class Approximable {
 
   // A sum or a function, of which little may be left where its operand's leading bits cancel. 1 + erf(x) is one value.
   static bool may_cancel(const Expr& e) {
-    if (e.op() == Op::kCall) return e->name != "tanh";
+    if (e.op() == Op::kCall) return e->name != "tanh" && e->name != kRough;
     const bool sum = e.op() == Op::kAdd || e.op() == Op::kSub || e.op() == Op::kFma || e.op() == Op::kReduceAdd;
     return sum && !(e.op() == Op::kAdd && (is_call(e.arg(0), "erf") || is_call(e.arg(1), "erf")));
   }

@@ -260,7 +260,7 @@ void apply_online(State& state, const Primitive& p) {
 void apply_whole(State& state, const Primitive& p) {
   te::Compute& c = state.stage(p.stage).compute;
   if (c.is_reduction()) throw UserError(fmt::format("whole: stage {} combines elements", p.stage));
-  for (Expr& body : c.body) body = te::unrounded(body);
+  for (Expr& body : c.body) body = te::unrounded(body, te::Digits::kAsRounded);
 }
 
 void apply_skip_zeros(State& state, const Primitive& p) {

@@ -40,8 +40,11 @@ Result<Online> online(const Program& program, const std::string& maximum, const 
 // ---- Values that are rounded to 16 bits on their way, to be stored, where they need not be stored
 // (whole_elements.cpp).
 
+/// Whether functions and quotients have to be as exact as f32 is where they are not rounded to 16 bits any more, or may
+/// be `rough` (expr/elementary.h).
+enum class Digits : uint8_t { kAll, kAsRounded };
 /// `e` without conversions of f32 to 16 bits and back.
-Expr unrounded(const Expr& e);
+Expr unrounded(const Expr& e, Digits digits = Digits::kAll);
 
 /// Elements of the row whose maximum is `maximum` stay in registers from where they are computed to where they are
 /// used: what would round them to 16 bits on the way does not. Returns the computes, other than the maximum, that have

@@ -2,6 +2,7 @@
 #include <ranges>
 #include <set>
 
+#include "expr/elementary.h"
 #include "te/online.h"
 #include "te/reads.h"
 
@@ -18,6 +19,12 @@ Expr read_whole(const Expr& e, const std::set<std::string>& wide) {
     if (x.op() != Op::kCast || x.arg(0).op() != Op::kLoad || !wide.contains(x.arg(0)->name)) return {};
     return load(x.arg(0)->name, DataType::f32(), x.arg(0)->args);
   });
+}
+
+bool calls_or_divides(const Expr& e) {
+  bool found = false;
+  visit(e, [&](const Expr& x) { found = found || x.op() == Op::kCall || x.op() == Op::kDiv; });
+  return found;
 }
 
 // The same number as f32.
@@ -59,10 +66,15 @@ bool is_read_as_f32(const Program& program, const Tensor& tensor) {
 
 }  // namespace
 
-Expr unrounded(const Expr& e) {
+Expr unrounded(const Expr& e, Digits digits) {
   return rewrite(e, [&](const Expr& x) {
     const bool rounds = x.op() == Op::kCast && x.type() == DataType::f32() && is_rounding(x.arg(0));
-    return rounds ? x.arg(0).arg(0) : Expr();
+    if (!rounds) return Expr();
+    const Expr exact = x.arg(0).arg(0);
+    // A choice stays one for those that ask where a value is 0, and 1 + erf(x) one value (expr/expand.h).
+    const bool is_seen = exact.op() == Op::kSelect || (exact.op() == Op::kCall && exact->name == "erf");
+    const bool may_be_rough = digits == Digits::kAsRounded && !is_seen && calls_or_divides(exact);
+    return may_be_rough ? call(std::string(kRough), {exact}) : exact;
   });
 }
 

@@ -107,6 +107,28 @@ output y
   check({p, {}}, "cuda:sm_90a", "rows", 1e-5);
 }
 
+// As rows of a vocabulary that are stored with zeros behind them: the row is one kernel all the same.
+TEST(Rows, TheOutputsMayBeLonger) {
+  for (const int64_t length : {203, 4999, 256}) {
+    te::Builder b;
+    const te::Tensor x = b.placeholder("x", DataType::f16(), {37, length});
+    const auto wide = [](const Expr& e) { return cast(DataType::f32(), e); };
+    const te::Tensor m = b.reduce("m", {37}, {length}, te::CombinerKind::kMax, [&](const auto& i, const auto& r) {
+      return wide(x({i[0], r[0]}));
+    });
+    const te::Tensor e = b.compute("e", x.shape, [&](const auto& i) { return call("exp", {wide(x(i)) - m({i[0]})}); });
+    const te::Tensor sum = b.reduce("sum", {37}, {length}, te::CombinerKind::kSum, [&](const auto& i, const auto& r) {
+      return e({i[0], r[0]});
+    });
+    const te::Tensor y = b.compute("y", {37, length + 5}, [&](const auto& i) {
+      const Expr inside = cast(DataType::f16(), e({i[0], i[1]}) / sum({i[0]}));
+      return select(i[1] < Expr(length), inside, imm(DataType::f16(), 0));
+    });
+    SCOPED_TRACE(length);
+    check({b.finish("longer", {y}), {}}, "cuda:sm_90a", "rows", 2e-3);
+  }
+}
+
 // Windows over planes: the contiguous axis is read in steps of the stride; padding on all sides.
 te::Program plane_pool(int64_t side, int64_t kernel, int64_t pad) {
   te::Builder b;

@@ -366,9 +366,21 @@ TEST(Ranges, MalformedOnesAreRefused) {
   for (const char* dim : {"n=0..8", "n=8..4", "n=..8", "n=1..", "n=1..x"})
     EXPECT_THROW(with_dims({dim}), UsageError) << dim;
   EXPECT_THROW(compile_dims(mlp, {"n=4", "m=1..8"}), UserError);
-  CompileOptions cuda;
-  cuda.target = "cuda:sm_90a";
-  EXPECT_THROW(compile_dims(mlp, {"n=1..8"}, cuda), UserError);
+}
+
+// What runs there is checked by the runtime's tests (cuda_device_test.cpp), and on a GPU.
+TEST(Ranges, GpusTakeThemToo) {
+  CompileOptions options;
+  options.target = "cuda:sm_90a";
+  const Compiled compiled = compile_dims(mlp, {"n=1..20"}, options);
+  ASSERT_EQ(compiled.manifest.entries.size(), 3u);
+  for (const format::Entry& entry : compiled.manifest.entries) {
+    EXPECT_EQ(entry.extents.size(), 1u);
+    EXPECT_EQ(std::ranges::count(entry.buffers, format::Place::kExtent, &format::Buffer::place), 0)
+        << "its rows are apart: no kernel asks how many there are";
+  }
+  const Compiled summed = compile_dims(attention(numbers(64 * kWidth, 5)), {"batch=1", "seq=1..12"}, options);
+  EXPECT_EQ(std::ranges::count(summed.manifest.entries[0].buffers, format::Place::kExtent, &format::Buffer::place), 1);
 }
 
 }  // namespace

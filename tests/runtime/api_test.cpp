@@ -119,8 +119,16 @@ TEST(Api, AnotherMachineIsIncompatible) {
 TEST(Api, ACudaArtefactThatCannotRunHereIsRefused) {
   test::TestArtefact artefact = test::sum_model({7});
   artefact.manifest.targets = {{format::TargetKind::kCuda, "sm_90a", {}}};
-  artefact.manifest.kernels = {{"add", "cubin.0", 0, static_cast<int64_t>(artefact.code.size())}};
-  artefact.manifest.entries[0].cpu_steps.clear();
+  artefact.manifest.kernels = {{"negate", "cubin.0", 0, static_cast<int64_t>(artefact.code.size())}};
+  format::Entry& entry = artefact.manifest.entries[0];
+  entry.cpu_steps.clear();
+  entry.scratch_bytes_per_thread = 0;
+  entry.buffers = {{format::Place::kInput, 0, 0, 28, "a"}, {format::Place::kOutput, 0, 0, 28, "y"}};
+  entry.arena_bytes = 0;
+  format::CudaStep step{.name = "negate"};
+  step.params.resize(16);
+  step.relocations = {{0, 0, 0}, {8, 1, 0}};
+  entry.cuda_steps = {step};
   const auto file = artefact.file();
   TwModel* model = nullptr;
   const test::Outcome outcome = api().model_load_memory(file.data(), file.size(), nullptr, &model);

@@ -36,6 +36,14 @@ using test::own_context;
 using test::scale_model;
 namespace cuda = runtime::cuda;
 
+/// A buffer behind all others of the arena; returns its number.
+int64_t add_arena(format::Entry& entry, int64_t bytes) {
+  const int64_t offset = (entry.arena_bytes + 15) / 16 * 16;
+  entry.buffers.push_back({Place::kArena, 0, offset, bytes, "added"});
+  entry.arena_bytes = offset + bytes;
+  return std::ssize(entry.buffers) - 1;
+}
+
 /// total becomes 3 total, a state behind another one, and y = 5 total.
 test::TestArtefact state_model(int64_t n) {
   test::TestArtefact made = scale_model(n);
@@ -110,10 +118,10 @@ TEST_F(CudaDevice, SmallerTensorsAreTheFirstRowsOfTheEntrysOwn) {
   entry.inputs[0].shape = entry.outputs[0].shape = {2, 4};
   entry.extents = {{"n", 1, 4, {{0, 1, 1}}, {{0, 1, 1}}}};
   entry.buffers.push_back({Place::kExtent, 0, 0, 8, "n_length"});
-  entry.buffers.push_back({Place::kArena, 0, entry.arena_bytes, 8, "seen"});
-  entry.arena_bytes += 8;
+  const int64_t seen_at = add_arena(entry, 8);
   made.manifest.kernels.push_back({"copy", "cubin.0", 0, 5});
-  entry.cuda_steps.push_back({2, {2, 1, 1}, {1, 1, 1}, 0, std::vector<uint8_t>(16), {0, 8}, {{0, 5, 0}, {8, 6, 0}}});
+  entry.cuda_steps.push_back(
+      {2, {2, 1, 1}, {1, 1, 1}, 0, std::vector<uint8_t>(16), {0, 8}, {{0, 5, 0}, {8, seen_at, 0}}});
   entry.cuda_steps[2].after = {1};
   const auto model = load(made);
   const auto context = own_context(*model, {});
@@ -128,7 +136,7 @@ TEST_F(CudaDevice, SmallerTensorsAreTheFirstRowsOfTheEntrysOwn) {
     EXPECT_EQ(y.data, (std::vector<float>{0, 15, 30, 45, 60, 75, -1}));
     EXPECT_EQ(fake.copies, copies + 2 + 2 + 1 + 2) << "rows, what they lack, the extent, rows";
     int64_t seen = 0;
-    context->read_buffer(0, 6, &seen);
+    context->read_buffer(0, static_cast<int>(seen_at), &seen);
     EXPECT_EQ(seen, 3);
   }
   test::Vector<float> x(8), y(8);
@@ -212,9 +220,11 @@ TEST_F(CudaDevice, ARunIsOneLaunchOfAGraphMadeOnce) {
 TEST_F(CudaDevice, StepsThatWaitForNoneAreBranches) {
   test::TestArtefact made = scale_model(7);
   std::vector<format::CudaStep>& steps = made.manifest.entries[0].cuda_steps;
+  format::Entry& entry = made.manifest.entries[0];
+  const int64_t other = add_arena(entry, 4 * 7);
+  steps.push_back(steps[0]);
   steps.push_back(steps[1]);
-  steps.push_back(steps[1]);
-  steps[2].after = {};
+  steps[2].relocations[2].buffer = steps[3].relocations[0].buffer = other;
   steps[3].after = {1, 2};
   const auto model = load(made);
   const auto context = own_context(*model, {});
@@ -226,6 +236,7 @@ TEST_F(CudaDevice, StepsThatShareAStateAreNoBranches) {
   test::TestArtefact made = state_model(5);
   std::vector<format::CudaStep>& steps = made.manifest.entries[0].cuda_steps;
   steps.push_back(steps[1]);
+  steps[2].relocations[2].buffer = add_arena(made.manifest.entries[0], 4 * 5);
   for (const int64_t before : {0, 1}) {
     steps[2].after = {before};
     EXPECT_NO_THROW(load(made)) << "what the first one wrote is there";
@@ -407,6 +418,7 @@ test::TestArtefact zeros_model() {
     return format::CudaStep{2, {5, 1, 1}, {32, 1, 1}, 0, std::vector<uint8_t>(16), {0, 8}, {from, to}, {}, false, "c"};
   };
   entry.cuda_steps = {entry.cuda_steps[0], copy({0, 5, 64}, {8, 2, 0}), copy({0, 1, 0}, {8, 5, 64})};
+  entry.cuda_steps[2].after = {0, 1};
   return made;
 }
 

@@ -183,15 +183,21 @@ TEST_F(CudaDevice, AStepInARepeatThatMayFailIsNamedOnce) {
   test::TestArtefact made = powers_model();
   format::Entry& entry = made.manifest.entries[0];
   entry.buffers.push_back({Place::kError, 0, 0, 4, ""});
-  entry.cuda_steps[1].kernel = 1;
-  entry.cuda_steps[1].relocations = {{0, 8, 0}};
+  format::CudaStep failing = entry.cuda_steps[1];
+  failing.kernel = 1;
+  failing.relocations = {{0, 8, 0}};
+  failing.name = "check";
+  failing.after = {1};
+  entry.cuda_steps.insert(entry.cuda_steps.begin() + 2, failing);
+  entry.cuda_steps[3].after = {2};
+  entry.repeats[0].count = 2;
   const auto model = load(made);
   const auto context = own_context(*model, {});
   test::Vector<float> x(kRow);
   Rows y;
   const DLTensor input = x.view(), output = y.view();
   EXPECT_EQ(refusal([&] { context->run(0, &input, &output); }), ErrorCode::kInputValue);
-  EXPECT_NE(message_.find("step 'carry': "), std::string::npos) << message_;
+  EXPECT_NE(message_.find("step 'check': "), std::string::npos) << message_;
 }
 
 TEST_F(CudaDevice, ZerosAreClearedBeforeTheFirstLaunchThatUsesThem) {

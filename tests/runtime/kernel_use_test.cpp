@@ -37,7 +37,7 @@ std::string refusal(const std::function<void()>& check) {
 
 TEST(KernelUses, ReadBack) {
   EXPECT_EQ(format::read_kernel_uses(format::to_bytes(some_uses())), some_uses());
-  EXPECT_TRUE(format::read_kernel_uses(format::to_bytes({})).empty());
+  EXPECT_TRUE(format::read_kernel_uses(format::to_bytes(std::vector<KernelUse>())).empty());
 }
 
 TEST(KernelUses, CutExtendedOrWildTablesAreRefused) {
@@ -162,8 +162,10 @@ TEST(LaunchesOfAManifest, AreRefusedWhereTheTableHasOthers) {
   refuses(buffers, [](Manifest&, Entry& e) { e.cuda_steps[0].relocations[2].buffer = 3; });
   refuses(buffers, [](Manifest&, Entry& e) { e.outputs[0].dtype = format::DataType::kI32; });
   refuses("does not wait for step", [](Manifest&, Entry& e) { e.cuda_steps[1].after.clear(); });
-  refuses("which no step before it has written",
-          [](Manifest&, Entry& e) { std::swap(e.cuda_steps[0], e.cuda_steps[1]); });
+  refuses("which no step before it has written", [](Manifest&, Entry& e) {
+    std::swap(e.cuda_steps[0], e.cuda_steps[1]);
+    std::swap(e.cuda_steps[0].after, e.cuda_steps[1].after);
+  });
   refuses("no step writes its output", [](Manifest&, Entry& e) { e.cuda_steps.pop_back(); });
   refuses("", [](Manifest&, Entry& e) { e.cuda_steps[0].name = "another name"; });
 }

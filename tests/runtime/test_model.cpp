@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <set>
 
 // The kernels are data, as in an artefact: assembled into a read-only section and never run from there.
 asm(R"(
@@ -119,6 +118,7 @@ bool is_written(int64_t kernel, size_t a) {
 }
 
 format::DataType dtype_of(const format::Entry& entry, const format::Buffer& buffer) {
+  if (buffer.place == format::Place::kExtent) return format::DataType::kI64;
   const bool is_input = buffer.place == format::Place::kInput, is_output = buffer.place == format::Place::kOutput;
   const auto& specs = is_input ? entry.inputs : entry.outputs;
   const bool has_spec = (is_input || is_output) && buffer.index < std::ssize(specs);
@@ -131,20 +131,18 @@ format::KernelArgument argument(const format::Entry& entry, const format::CpuSte
   return {dtype_of(entry, buffer), buffer.bytes, is_written(kernel, a)};
 }
 
-// Of a launch: an output, an error word and what nobody has touched before are written.
-format::KernelUse use_of(const format::Manifest& manifest, const format::Entry& entry, const format::CudaStep& step,
-                         std::set<int64_t>& touched) {
+// Of a launch of a fake kernel (fake_cuda.h), which writes one of its arguments.
+format::KernelUse use_of(const format::Manifest& manifest, const format::Entry& entry, const format::CudaStep& step) {
   const format::Kernel& kernel = manifest.kernels[static_cast<size_t>(step.kernel)];
   format::KernelUse use{
       std::stoll(kernel.section.substr(sizeof "cubin")), kernel.bytes, 1, 0, format::launch_key(kernel.name, step), {}};
   for (const int64_t b : format::buffers_of(step)) {
     if (b < 0 || b >= std::ssize(entry.buffers)) return use;
     const format::Buffer& buffer = entry.buffers[static_cast<size_t>(b)];
-    const bool is_fresh = touched.insert(b).second && buffer.initial.empty();
-    const bool is_arena = buffer.place == format::Place::kArena;
-    const bool is_read = buffer.place == format::Place::kInput || buffer.place == format::Place::kWeights ||
-                         buffer.place == format::Place::kState || (is_arena && !is_fresh);
-    use.arguments.push_back({dtype_of(entry, buffer), buffer.bytes, !is_read});
+    const bool has_two =
+        kernel.name == "copy" || kernel.name == "negate" || kernel.name == "outside" || kernel.name == "fault";
+    const size_t written = kernel.name == "fail" ? 0 : has_two ? 1 : 2;
+    use.arguments.push_back({dtype_of(entry, buffer), buffer.bytes, use.arguments.size() == written});
   }
   for (const format::Zeros& zeros : entry.zeros) {
     if (std::ranges::count(format::buffers_of(step), zeros.buffer) > 0) use.scratch_bytes += zeros.bytes;
@@ -156,10 +154,9 @@ format::KernelUse use_of(const format::Manifest& manifest, const format::Entry& 
 std::vector<format::KernelUse> uses_of(const format::Manifest& manifest) {
   std::vector<format::KernelUse> uses;
   for (const format::Entry& entry : manifest.entries) {
-    std::set<int64_t> touched;
     for (const format::CudaStep& step : entry.cuda_steps) {
       if (!step.call.empty() || step.kernel < 0 || step.kernel >= std::ssize(manifest.kernels)) continue;
-      uses.push_back(use_of(manifest, entry, step, touched));
+      uses.push_back(use_of(manifest, entry, step));
     }
     for (const format::CpuStep& step : entry.cpu_steps) {
       if (step.kernel < 0 || step.kernel >= std::ssize(manifest.kernels)) continue;

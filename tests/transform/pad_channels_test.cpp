@@ -234,5 +234,37 @@ TEST(PadChannels, OddLinesAreWorthACopy) {
   }
 }
 
+// As of a vocabulary in training: logits, their reduction, and what it hands back to the weights and to the rows
+// before.
+TEST(PadChannels, LinesOfAVocabularyAreStoredOnce) {
+  constexpr int64_t kRows = 96, kColumns = 16, kWords = 203;
+  Graph g;
+  const ValueId h = g.add_input("h", {DataType::f16(), {2, kRows / 2, kColumns}});
+  const ValueId w = g.add_input("w", {DataType::f32(), {kColumns, kWords}});
+  const graph::Attrs to_half = {{"to", std::string("f16")}}, turned = {{"perm", Ints{1, 0}}};
+  const ValueId logits = append(g, "matmul", {h, append(g, "cast", {w}, to_half)});
+  const ValueId lines = append(g, "reshape", {logits}, {{"shape", Ints{kRows, kWords}}});
+  const ValueId wide = append(g, "cast", {lines}, {{"to", std::string("f32")}});
+  const ValueId p = append(g, "softmax", {wide}, {{"axis", int64_t{1}}});
+  const ValueId d = append(g, "cast", {append(g, "mul", {p, p})}, to_half);
+  const ValueId dh = append(g, "matmul",
+                            {append(g, "reshape", {d}, {{"shape", Ints{2, kRows / 2, kWords}}}),
+                             append(g, "cast", {append(g, "transpose", {w}, turned)}, to_half)});
+  const ValueId rows = append(g, "reshape", {h}, {{"shape", Ints{kRows, kColumns}}});
+  const ValueId dw = append(g, "matmul", {append(g, "transpose", {rows}, turned), d});
+  g.outputs = {dh, dw};
+  const Graph after = padded(g);
+  EXPECT_EQ(count_nodes(after, "pad"), 2) << "the weights, and the gradient";
+  for (const Node& node : after.nodes) {
+    if (node.op != "matmul") continue;
+    for (const ValueId id : {node.inputs[0], node.inputs[1], node.outputs[0]}) {
+      const Node* from = after.producer(id) >= 0 ? &after.nodes[static_cast<size_t>(after.producer(id))] : nullptr;
+      const bool is_part = from != nullptr && from->op == "slice";  // of lines that are padded
+      EXPECT_TRUE(is_part || after.is_output(id) || after.value(id).type.shape.back() % 8 == 0) << after.value(id).name;
+    }
+  }
+  EXPECT_EQ(count_nodes(after, "cast"), 3) << "the weights once";
+}
+
 }  // namespace
 }  // namespace tw::transform

@@ -63,6 +63,8 @@ std::string BlockRows::why_declined() {
     const int64_t length = c.is_reduction() ? c.reduce_axes[0].extent : elements(c);
     if (length == 0) return "no elements";
     if (length == 1) continue;
+    fills_up_ = c.name() == output_.name() && !c.is_reduction() && length_ != 1 && length > length_;
+    if (fills_up_) continue;
     if (length_ != 1 && length != length_) return "rows of different lengths";
     length_ = length;
   }
@@ -71,7 +73,7 @@ std::string BlockRows::why_declined() {
   mapping_ =
       row_mapping(length_, target_.vector_bytes / widest_bytes(), std::clamp(share, kFewElements, kThreadElements));
   find_held();
-  in_registers_ = mapping_.is_even() &&
+  in_registers_ = mapping_.is_even() && !fills_up_ &&
                   kept_bytes(kRegisterBytes) * mapping_.chunks() * mapping_.lanes <= kMaxRegisters * kRegisterBytes;
   // Where an SM has few rows and nothing else to do, what these share is on its way while they are summed.
   if (!in_registers_ || tile_rows() > 1 || mapping_.chunks() * mapping_.lanes > kFewElements) fetched_inputs_.clear();
@@ -88,7 +90,7 @@ bool BlockRows::fits_turns(int64_t elements, int64_t sums, int64_t together) {
   held_inputs_.clear(), fetched_inputs_.clear();
   find_held();
   mapping_.rows_by = RowsBy::kTurns;
-  in_registers_ = mapping_.is_even();
+  in_registers_ = mapping_.is_even() && !fills_up_;
   const int64_t bytes = kept_bytes(kRegisterBytes) * together + kRegisterBytes * (sums + std::ssize(fetched_inputs_));
   return in_registers_ && bytes * mapping_.chunks() * mapping_.lanes <= RowMapping::kTurnRegisters * kRegisterBytes;
 }

@@ -76,6 +76,7 @@ class BlockRows {
   Construction& out_;
   int64_t length_ = 1;
   RowMapping mapping_;
+  bool fills_up_ = false;      // the output: its rows are longer than all others, with what lies behind them
   bool in_registers_ = false;  // where kept rows are stored; else in the tile's shared memory
   bool reads_again_ = false;
   std::vector<std::string> held_inputs_;

@@ -136,7 +136,6 @@ Result<Candidates> construct_product(const GroupTask& task, const TargetInfo& ta
   if (packing == Packing::kWhereNarrow && !product->packs) return declined("{} is no batch of narrow products", name);
   if (packing == Packing::kNone && product->narrow)
     return declined("{} is no product of matrices but of vectors", name);
-  schedule::keep_whole(base.schedule, program, product->output);
   const std::vector<StoredProduct> sums =
       sums_of(stored(program, name, constant_layouts(*product, *found, task), {}), program, task, target);
   Candidates candidates;

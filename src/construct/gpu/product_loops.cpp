@@ -7,6 +7,7 @@
 
 #include "core/model_units.h"
 #include "expr/affine.h"
+#include "schedule/match/stages.h"
 #include "support/join.h"
 #include "support/math.h"
 #include "te/reads.h"
@@ -140,11 +141,17 @@ Layout ProductLoops::sums_layout() const {
   return layout;
 }
 
+// What is rounded to 16 bits between stages was meant to be stored: in registers that costs digits and, around
+// functions, which are of f32, two conversions. Sums and maxima alone are faster as pairs of 16-bit floats.
 void ProductLoops::inline_epilogue() {
+  bool calls = false, rounds = false;
   for (const te::Compute& c : program_.computes) {
-    const bool follows = c.name() == p_.sum || te::depends_on(program_, c, p_.sum);
-    if (follows && c.name() != p_.output) s_.inline_stage(c.name());
+    const bool follows = te::depends_on(program_, c, p_.sum);
+    if ((follows || c.name() == p_.sum) && c.name() != p_.output) s_.inline_stage(c.name());
+    calls = calls || (follows && schedule::calls_function(c));
+    rounds = rounds || (follows && c.outputs[0].type.is_half());
   }
+  if (calls && rounds) s_.whole(p_.output);
 }
 
 std::string ProductLoops::fused(const std::string& stage, const std::vector<std::string>& names) {

@@ -27,9 +27,8 @@ class ReducedKernel {
   void add_candidates(const GroupTask& task, const TargetInfo& target, Candidates& candidates) {
     value_ = match_.segment.output();
     // Before rows are in parts: of a stage that is read in parts and has none nobody reads its own point.
-    program_ = in_parts(schedule::inline_stages(base_.schedule, task.program,
-                                                [&](const auto& c) { return c.name() == value_; }));
-    schedule::keep_whole(base_.schedule, program_, value_);
+    program_ = in_parts(
+        schedule::inline_stages(base_.schedule, task.program, [&](const auto& c) { return c.name() == value_; }));
     schedule::ChainSegment segment = match_.segment;
     std::erase_if(segment.stages, [&](const auto& stage) { return program_.find_compute(stage) == nullptr; });
     if (program_.is_output(value_)) {
@@ -82,7 +81,11 @@ class ReducedKernel {
         layout = layout.split(d, {parts_, extent / parts_});
       }
     }
-    return te::apply_layouts(program, base_.constant_layouts);
+    std::map<std::string, Layout> layouts = base_.constant_layouts;
+    std::erase_if(layouts, [&](const auto& row) {  // of what was inlined
+      return match_.program.find_compute(row.first) != nullptr && program.find_compute(row.first) == nullptr;
+    });
+    return te::apply_layouts(program, layouts);
   }
 
   // The reduction, in parts with the kernel that adds them. Whether there is one.

@@ -5,7 +5,6 @@
 #include "schedule/match/contraction.h"
 #include "schedule/stage.h"
 #include "support/join.h"
-#include "te/online.h"
 #include "te/reads.h"
 #include "te/rewrite.h"
 
@@ -60,12 +59,6 @@ te::Program inline_stages(Schedule& s, const te::Program& program,
     inliner.add(c);
   }
   return out;
-}
-
-void keep_whole(Schedule& s, const te::Program& program, const std::string& stage) {
-  const te::Compute& c = *program.find_compute(stage);
-  const auto rounds = [](const Expr& e) { return !te::unrounded(e).same(e); };
-  if (!c.is_reduction() && std::ranges::any_of(c.body, rounds)) s.whole(stage);
 }
 
 te::Program rewritten(const te::Program& program, const Schedule& s) {

@@ -19,10 +19,6 @@ te::Program inline_stages(
     Schedule& s, const te::Program& program,
     const std::function<bool(const te::Compute&)>& keep = [](const te::Compute&) { return false; });
 
-/// Appends `whole` to `s` where an element of the stage, which is no reduction, is rounded to 16 bits on its way: in the
-/// registers of an epilogue that costs two conversions and digits.
-void keep_whole(Schedule& s, const te::Program& program, const std::string& stage);
-
 /// Of each stage that is neither output nor reduction the one stage to which all that is made of it leads, everything
 /// read at its own point: computed there, it is computed once and needs no place in memory. Others are left out.
 std::map<std::string, std::string> point_ends(const te::Program& program);

@@ -68,6 +68,7 @@ class ChannelPadder {
       : editor_(graph, context.ops), target_(context.target), variant_(context.variant) {}
 
   graph::Graph run() {
+    editor_.for_each_old([&](const Node& node) { convert_before_transpose(node); });
     editor_.for_each_old([&](const Node& node) {
       if (const std::optional<Contraction> found = contraction_of(node)) pad(*found);
     });
@@ -78,6 +79,21 @@ class ChannelPadder {
   }
 
  private:
+  // So that a weight that is read as it is and transposed is converted, and padded, once.
+  void convert_before_transpose(const Node& node) {
+    const Node* turn = node.op == "cast" ? editor_.producer(node.inputs[0], "transpose") : nullptr;
+    if (turn == nullptr || !editor_.is_input(turn->inputs[0])) return;
+    Node turned = *turn, converting = node;
+    for (const int n : editor_.readers(turned.inputs[0])) {
+      const Node& reader = editor_.node(static_cast<size_t>(n));
+      if (reader.op == "cast" && reader.attrs == node.attrs) converting.outputs = reader.outputs;
+    }
+    const bool is_there = converting.outputs != node.outputs;
+    converting.inputs = {turned.inputs[0]};
+    turned.inputs[0] = is_there ? converting.outputs[0] : editor_.add(std::move(converting));
+    editor_.replace(node.outputs[0], editor_.add(std::move(turned)));
+  }
+
   std::optional<Contraction> contraction_of(const Node& node) const {
     const bool conv = node.op == "conv" && node.int_attr_or("group", 1) == 1;
     const bool matmul =
@@ -130,10 +146,32 @@ class ChannelPadder {
 
   // Whether zeros behind an axis of `value` are a copy that nobody would make otherwise.
   bool is_copied(ValueId value, int64_t axis) const {
+    if (const std::optional<Moved> from = moved_from(value, axis)) return is_copied(from->value, from->axis);
     const Node* before = editor_.producer(value);
     const bool writes_anyway = (editor_.use_count(value) == 1 || is_of_contractions(value)) && before != nullptr &&
                                (is_pointwise(editor_.ops(), *before) || role_of(editor_.ops(), *before) == Role::kPad);
     return !writes_anyway && !padded_.contains({value, axis});
+  }
+
+  int64_t last_dim(ValueId value) const { return static_cast<int64_t>(editor_.shape(value).size()) - 1; }
+
+  bool keeps_lines(const Node& node) const {
+    return node.op == "reshape" && !editor_.shape(node.inputs[0]).empty() && !editor_.shape(node.outputs[0]).empty() &&
+           editor_.shape(node.inputs[0]).back() == editor_.shape(node.outputs[0]).back();
+  }
+
+  // A value that another one is, transposed or of the same lines in other dims, and its axis there.
+  struct Moved {
+    Node node;
+    ValueId value;
+    int64_t axis;
+  };
+  std::optional<Moved> moved_from(ValueId value, int64_t axis) const {
+    const Node* node = editor_.producer(value);
+    if (node != nullptr && node->op == "transpose")
+      return Moved{*node, node->inputs[0], node->ints_attr("perm")[static_cast<size_t>(axis)]};
+    if (node == nullptr || !keeps_lines(*node) || axis != last_dim(value)) return std::nullopt;
+    return Moved{*node, node->inputs[0], last_dim(node->inputs[0])};
   }
 
   // Whether contractions alone read what a node of one output makes, as it is or moved.
@@ -144,7 +182,17 @@ class ChannelPadder {
     return std::ranges::all_of(editor_.readers(value), [&](int n) {
       const Node& reader = editor_.node(static_cast<size_t>(n));
       const Role role = role_of(editor_.ops(), reader);
-      return role == Role::kContraction || (role == Role::kIndexMap && is_of_contractions(reader.outputs[0]));
+      const bool moves = role == Role::kIndexMap || keeps_lines(reader);
+      return role == Role::kContraction || (moves && is_of_contractions(reader.outputs[0]));
+    });
+  }
+
+  // Whether lines of the value are reduced, as they are or converted.
+  bool is_reduced(ValueId value) const {
+    return std::ranges::any_of(editor_.readers(value), [&](int n) {
+      const Node& reader = editor_.node(static_cast<size_t>(n));
+      return role_of(editor_.ops(), reader) == Role::kReduction ||
+             (reader.op == "cast" && is_reduced(reader.outputs[0]));
     });
   }
 
@@ -183,13 +231,17 @@ class ChannelPadder {
 
   // Of a result between groups, as rows that are reduced are: its readers have the part without what is added.
   void pad_filters(const Contraction& c) {
-    const ValueId y = c.node.outputs[0], w = c.node.inputs[1];
-    const Shape shape = editor_.shape(y);
+    const ValueId w = c.node.inputs[1];
+    ValueId y = c.node.outputs[0];
+    const auto is_view = [&] {
+      const std::vector<int>& readers = editor_.readers(y);
+      return editor_.use_count(y) == 1 && readers.size() == 1 &&
+             keeps_lines(editor_.node(static_cast<size_t>(readers.front())));
+    };
+    while (c.channels_axis == last_dim(c.node.outputs[0]) && is_view())
+      y = editor_.node(static_cast<size_t>(editor_.readers(y).front())).outputs[0];
     const int64_t has = editor_.shape(w)[c.filters], filters = filled(y, has);
-    const bool is_reduced = std::ranges::any_of(editor_.readers(y), [&](int n) {
-      return role_of(editor_.ops(), editor_.node(static_cast<size_t>(n))) == Role::kReduction;
-    });
-    if (filters == has || !is_reduced || editor_.use_count(y) > editor_.readers(y).size()) return;
+    if (filters == has || !is_reduced(y) || editor_.use_count(y) > editor_.readers(y).size()) return;
     double cycles = storing_cycles(y, has, filters);
     if (!c.is_constant) cycles += padding_cycles(w, c.filters, filters, is_copied(w, c.filters));
     if (cycles >= (variant_.empty() ? 1 : kMayPay) * storing_cycles(y, has, has)) return;
@@ -197,14 +249,28 @@ class ChannelPadder {
     wider.inputs[1] = c.is_constant ? filled_up(w, c.filters, filters, kNone) : padded(w, c.filters, filters);
     if (wider.inputs.size() > 2 && wider.inputs[2] != kAbsent)
       wider.inputs[2] = filled_up(wider.inputs[2], 0, filters, kNone);
-    const ValueId all = editor_.add(std::move(wider));
+    ValueId all = editor_.add(std::move(wider));
+    const Shape shape = editor_.shape(y);
+    if (y != c.node.outputs[0]) all = lines_as(all, shape, filters);
     editor_.replace(y, editor_.emit_slice(c.node.name, all, Ints(shape.size(), 0), shape));
+  }
+
+  // Lines of `line` elements as those of a value of this shape are.
+  ValueId lines_as(ValueId lines, Shape shape, int64_t line) {
+    shape.back() = line;
+    return editor_.emit(editor_.value(lines).name, "reshape", {lines}, {{"shape", shape}});
   }
 
   ValueId padded(ValueId x, int64_t axis, int64_t channels) {
     const auto [made, fresh] = padded_.try_emplace({x, axis}, kAbsent);
     if (!fresh) return made->second;
     const Shape shape = editor_.shape(x);
+    if (std::optional<Moved> moved = moved_from(x, axis)) {
+      const ValueId from = padded(moved->value, moved->axis, channels);
+      if (moved->node.op == "reshape") return padded_[{x, axis}] = lines_as(from, shape, channels);
+      moved->node.inputs[0] = from;
+      return padded_[{x, axis}] = editor_.add(std::move(moved->node));
+    }
     const bool is_shared = editor_.use_count(x) > 1 && is_of_contractions(x);
     Ints pads(2 * shape.size(), 0);
     pads[shape.size() + static_cast<size_t>(axis)] = channels - shape[axis];

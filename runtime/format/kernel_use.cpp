@@ -217,7 +217,7 @@ class UseCheck {
     for (size_t a = 0; a < args.size(); ++a) {
       const Buffer& buffer = entry.buffers[static_cast<size_t>(args[a])];
       const KernelArgument& argument = use.arguments[a];
-      if (argument.bytes > buffer.bytes) return false;
+      if (argument.bytes > buffer.bytes || buffer.offset % bytes_of(argument.dtype) != 0) return false;
       if (argument.is_written && (!may_be_written(buffer.place) || !buffer.initial.empty())) return false;
       for (const Buffer* place : places_of(entry, buffer)) {
         if (is_tensor(place->place) && !is_seen_as(dtype_of(entry, *place), argument.dtype)) return false;

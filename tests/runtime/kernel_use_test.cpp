@@ -126,6 +126,7 @@ TEST_F(ChangedManifest, IsRefusedWhereMemoryDisagrees) {
   refuses("is a part of tensor", [](Manifest&, Entry& e) { e.inputs[0].shape[0] = 8; });
   refuses("outside of its place", [](Manifest&, Entry& e) { e.outputs[0].shape[0] = 6; });
   refuses("other tiles or buffers", [](Manifest&, Entry& e) { e.outputs[0].dtype = format::DataType::kI32; });
+  refuses("other tiles or buffers", [](Manifest&, Entry& e) { e.buffers[2].offset += 2, e.arena_bytes += 2; });
   refuses("an arena of", [](Manifest&, Entry& e) { e.arena_bytes += 1 << 20; });
   refuses("in the same bytes at the same time", [](Manifest&, Entry& e) {
     e.buffers.push_back({Place::kArena, 0, e.buffers[2].offset + 4, 8, "other"});

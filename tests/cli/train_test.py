@@ -41,6 +41,11 @@ class Train(Case):
         self.assertEqual([i["name"] for i in entry["inputs"]], ["x", "labels", "learning_rate"])
         self.assertEqual([o["name"] for o in entry["outputs"]], ["loss"])
 
+    # Groups of a gradient share names, which may end like a kernel's.
+    def test_artefacts_are_checked_without_a_run(self):
+        self.succeeds("train", "linear.onnx", "--loss", "cross_entropy", "--optimizer", "adamw", "--clip-norm", "1", "-o", "l.tw")
+        self.assertIn("checked: manifest, kernels, plan and graphs agree", self.succeeds("inspect", "l.tw", "--check").stdout)
+
     def test_the_loss_of_a_step(self):
         text = self.succeeds("train", "linear.onnx", "--loss", "mse", "--optimizer", "sgd", "--momentum", "0.9", "-o", "s.tw")
         self.assertIn("takes x, labels, learning_rate and gives loss", text.stderr + text.stdout)

@@ -1,7 +1,7 @@
 #include "artefact/check.h"
 
 #include <algorithm>
-#include <span>
+#include <set>
 
 #include "artefact/artefact_graph.h"
 #include "driver/artefact/extent_input.h"
@@ -42,31 +42,42 @@ void check_extents(const format::Entry& entry, const graph::Graph& graph) {
   }
 }
 
-// Steps come in the order of groups: each has at least one, which has its name.
+// Where the steps of the groups so far may end. Steps come in the order of groups, one with a group's name or several
+// with that and their own behind it; which of these are a group's its name alone does not say, where groups of a
+// gradient share it.
+using Ends = std::set<size_t>;
+
+template <typename Step>
+Ends behind_group(const std::string& name, const std::vector<Step>& steps, const Ends& begins) {
+  Ends ends;
+  for (const size_t begin : begins) {
+    if (begin < steps.size() && steps[begin].name == name) ends.insert(begin + 1);
+    for (size_t s = begin; s < steps.size() && steps[s].name.starts_with(name + " ("); ++s) ends.insert(s + 1);
+  }
+  return ends;
+}
+
 template <typename Step>
 void take_steps(const format::Entry& entry, const graph::Graph& graph, const plan::EntryPlan& plan,
-                std::span<const Step>& rest) {
+                const std::vector<Step>& steps, Ends& ends) {
   size_t loops = 0;
   for (size_t g = 0; g < graph.nodes.size(); ++g) {
     if (const graph::Node* loop = graph::loop_of(graph.nodes[g])) {
-      take_steps(entry, *loop->body, plan.bodies.at(loops++), rest);
+      take_steps(entry, *loop->body, plan.bodies.at(loops++), steps, ends);
       continue;
     }
     if (!plan::has_code(plan.groups.at(g))) continue;
-    const std::string& name = plan.groups[g].name;
-    const auto is_own = [&](const Step& step) { return step.name == name || step.name.starts_with(name + " ("); };
-    if (rest.empty() || !is_own(rest.front())) refuse(entry, fmt::format("no step computes group '{}'", name));
-    const bool is_alone = rest.front().name == name;
-    rest = rest.subspan(1);
-    while (!is_alone && !rest.empty() && is_own(rest.front()) && rest.front().name != name) rest = rest.subspan(1);
+    ends = behind_group(plan.groups[g].name, steps, ends);
+    if (ends.empty()) refuse(entry, fmt::format("no step computes group '{}'", plan.groups[g].name));
   }
 }
 
 template <typename Step>
 void check_steps(const format::Entry& entry, const ArtefactGraph& read, const std::vector<Step>& steps) {
-  std::span<const Step> rest = steps;
-  take_steps(entry, read.graph, read.plan, rest);
-  if (!rest.empty()) refuse(entry, fmt::format("step '{}' belongs to no group", rest.front().name));
+  Ends ends = {0};
+  take_steps(entry, read.graph, read.plan, steps, ends);
+  if (!ends.contains(steps.size()))
+    refuse(entry, fmt::format("step '{}' belongs to no group", steps[*ends.rbegin()].name));
 }
 
 }  // namespace

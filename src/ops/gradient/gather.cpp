@@ -1,11 +1,12 @@
 // Reads at computed indices: their gradient is a sum over all readers of an element.
-//   gather with constant indices    a gather, too: of the readers of each element, which are known
+//   gather with constant indices    a gather, too: of the readers of each element, which are known; of neighbours a pad
 //   gather                          scatter_sum; of few elements a sum each
 //   gather_elements of one element  a choice by comparison, without any sum: the picked probability of a loss
 //   gather_elements, gather_nd      scatter_elements_sum; scatter_sum at row-major offsets
 //   scatter_sum and its like        gather and its like
 //   one_hot                         sums of dy where it is hot and where it is not
 #include "ops/gradient/rules.h"
+#include "support/join.h"
 
 namespace tw::ops {
 namespace {
@@ -14,13 +15,14 @@ namespace {
 constexpr int64_t kMaxReaders = 4;
 constexpr int64_t kFewLines = 4;  // which need a sum each
 
-// Row v of the table: which of the `count` reads have index v, then `count` (which reads zeros) up to the longest row.
-std::vector<Ints> readers_of(const Ints& indices, int64_t extent) {
+// Row v of the table: which of the `count` reads are of position v, then `count` (which reads zeros) up to the longest
+// row.
+std::vector<Ints> readers_of(const Ints& positions, int64_t extent) {
   std::vector<Ints> readers(extent);
-  for (size_t j = 0; j < indices.size(); ++j) readers[position(indices[j], extent)].push_back(static_cast<int64_t>(j));
+  for (size_t j = 0; j < positions.size(); ++j) readers[positions[j]].push_back(static_cast<int64_t>(j));
   size_t most = 1;
   for (const Ints& row : readers) most = std::max(most, row.size());
-  for (Ints& row : readers) row.resize(most, std::ssize(indices));
+  for (Ints& row : readers) row.resize(most, std::ssize(positions));
   return readers;
 }
 
@@ -40,6 +42,16 @@ Term clamped(const Term& indices, const Term& extents) {
   const Term i = cast(indices, DataType::i64());
   const Term positive = where(compare("less", i, 0), i + extents, i);
   return emit("min", {emit("max", {positive, i.number(0)}), extents - i.number(1)});
+}
+
+// dy, whose `count` reads are of neighbours from `first` on.
+Term zeros_around(const GradientCall& g, int64_t axis, int64_t first, int64_t count) {
+  Shape rows = g.x().shape();
+  const auto a = static_cast<size_t>(axis);
+  Ints pads(2 * rows.size(), 0);
+  pads[a] = first, pads[rows.size() + a] = rows[a] - first - count;
+  rows[a] = count;
+  return pad(reshape(g.dy(), rows), pads);
 }
 
 // A sum for each line, of all of dy: as kinds of tokens need it, lines of which have many terms each.
@@ -63,9 +75,14 @@ Terms of_gather(const GradientCall& g) {
   const int64_t count = g.x(1).type().elements();
   const graph::Value& indices = g.builder.value(g.x(1).id());
   if (indices.is_constant() && count > 0) {
-    const Ints known = RefTensor::from_bytes(indices.type, *indices.constant).ints;
+    const Ints known = mapped(RefTensor::from_bytes(indices.type, *indices.constant).ints,
+                              [&](int64_t i) { return position(i, extent); });
+    const bool are_apart =
+        std::ranges::adjacent_find(known, [](int64_t a, int64_t b) { return b != a + 1; }) != known.end();
+    if (!are_apart) return {zeros_around(g, axis, known.front(), count), Term{}};
     const std::vector<Ints> readers = readers_of(known, extent);
-    if (extent * std::ssize(readers[0]) <= kMaxReaders * (extent + count)) {
+    const bool has_long_lines = extent <= kFewLines && std::ssize(readers[0]) > kMaxReaders;
+    if (!has_long_lines && extent * std::ssize(readers[0]) <= kMaxReaders * (extent + count)) {
       Shape rows = g.x().shape();
       rows[axis] = count;
       return {summed_by_table(g, reshape(g.dy(), rows), axis, readers), Term{}};

@@ -158,5 +158,20 @@ TEST(RowSums, DeclinesWhatThreadsCannotShare) {
   EXPECT_NE(schedule::match_row_sums(s, b.finish("p", {y, sum})).reason().find("no row is reduced"), std::string::npos);
 }
 
+// As of a table of positions: the sum over a batch, and the squares of its lines for a norm over all gradients.
+TEST(RowSums, SumsOfRowsAndOfTheirElementsAreApartWhereBlocksShareARow) {
+  te::Builder b;
+  const te::Tensor x = b.placeholder("x", DataType::f32(), {4, 6, 64});
+  const te::Tensor sum = b.reduce("sum", {6, 64}, {4}, te::CombinerKind::kSum, [&](const auto& i, const auto& r) {
+    return x({r[0], i[0], i[1]});
+  });
+  const te::Tensor squares = b.reduce("squares", {6}, {64}, te::CombinerKind::kSum, [&](const auto& i, const auto& r) {
+    return sum({i[0], r[0]}) * sum({i[0], r[0]});
+  });
+  const te::Program both = b.finish("positions", {sum, squares});
+  EXPECT_TRUE(schedule::one_kernel(both).ok());
+  EXPECT_FALSE(schedule::one_kernel(both, schedule::Combines::kRowsAlone).ok());
+}
+
 }  // namespace
 }  // namespace tw::construct

@@ -28,7 +28,7 @@ Result<Beside> after(const te::Program& program, const te::Compute& reduction) {
 
 }  // namespace
 
-Result<Beside> one_kernel(const te::Program& program) {
+Result<Beside> one_kernel(const te::Program& program, Combines combines) {
   Schedule inlined;
   const te::Program stages = inline_stages(inlined, program);
   const bool reduces = std::ranges::any_of(stages.computes, &te::Compute::is_reduction);
@@ -55,6 +55,10 @@ Result<Beside> one_kernel(const te::Program& program) {
   Schedule rows;  // a sum of squares is a sum of products, too
   const Result<RowProgram> found = row_program(rows, program);
   if (!found.ok()) return sum == nullptr ? Reason{found.reason()} : Reason{behind.reason()};
+  for (const te::Compute& c : found->program.computes) {
+    if (combines == Combines::kRowsAlone && c.is_reduction() && c.axes.size() > found->rows)
+      return declined("{} combines rows, and others the elements of what comes of that", c.name());
+  }
   return found->statistics.empty() ? Beside::kPoints : Beside::kRows;
 }
 

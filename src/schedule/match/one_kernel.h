@@ -17,7 +17,10 @@ enum class Beside : uint8_t {
   kRowSums,  // sums of columns of rows that are reduced, in parts, too
 };
 
+/// What a kernel of rows combines: anything, or elements of a row alone, as the threads of a block do that share one.
+enum class Combines : uint8_t { kAny, kRowsAlone };
+
 /// Of a program after te::join_outputs. Declines where some output needs a kernel of its own.
-Result<Beside> one_kernel(const te::Program& program);
+Result<Beside> one_kernel(const te::Program& program, Combines combines = Combines::kAny);
 
 }  // namespace tw::schedule

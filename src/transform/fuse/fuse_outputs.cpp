@@ -373,7 +373,9 @@ class OutputFuser {
       std::vector<int> all(nodes.size());
       std::iota(all.begin(), all.end(), 0);
       const Graph merged = merge_groups(alone, {all});
-      known->second = schedule::one_kernel(stored_program(*merged.nodes.front().body, context_.ops));
+      const bool by_blocks = context_.target.kind == DeviceKind::kCuda;
+      known->second = schedule::one_kernel(stored_program(*merged.nodes.front().body, context_.ops),
+                                           by_blocks ? schedule::Combines::kRowsAlone : schedule::Combines::kAny);
     }
     return known->second;
   }

@@ -84,9 +84,17 @@ Graph constant_gather(int64_t extent, const Ints& indices, int64_t axis) {
 
 TEST(GradientRuleCases, ConstantIndices) {
   std::mt19937_64 random(3);
-  const std::vector<std::pair<int64_t, Ints>> all = {
-      {4, {0, 0, 1, 1, 2, 2, 3, 3}}, {5, {4, -1, 0}}, {9, {2, 2, 2, 2, 2, 2, 2, 2, 2, 2}}, {1, {0, 0, 5}},
-      {5, {1, 2, 3}}, {5, {0}}, {5, {-1, 0}}, {4, {-2, -1}}, {6, {5, 6}}, {2, {0, 0, 0, 0, 0, 0}}, {3, {1, 1, 1, 1, 1, 2}}};
+  const std::vector<std::pair<int64_t, Ints>> all = {{4, {0, 0, 1, 1, 2, 2, 3, 3}},
+                                                     {5, {4, -1, 0}},
+                                                     {9, {2, 2, 2, 2, 2, 2, 2, 2, 2, 2}},
+                                                     {1, {0, 0, 5}},
+                                                     {5, {1, 2, 3}},
+                                                     {5, {0}},
+                                                     {5, {-1, 0}},
+                                                     {4, {-2, -1}},
+                                                     {6, {5, 6}},
+                                                     {2, {0, 0, 0, 0, 0, 0}},
+                                                     {3, {1, 1, 1, 1, 1, 2}}};
   for (const auto& [extent, indices] : all) {
     for (const int64_t axis : {0, 2}) {
       const Graph g = constant_gather(extent, indices, axis);

@@ -106,14 +106,18 @@ class Evaluation {
       out.values.push_back(exact_[id]);
       out.bounds.emplace_back(exact_[id].type.elements(), 0.0);
     }
-    for (int trial = 0; trial < trials; ++trial) add_deviations(run_trial(trial, magnification_), magnification_, out);
+    // Where there are steps, each trial comes with its opposite: an error moves a number one way, or the other.
+    const std::vector<double> sizes =
+        has_steps_ ? std::vector<double>{driver::kSafety, -driver::kSafety} : std::vector<double>{magnification_};
+    const int all = std::max(trials, static_cast<int>(sizes.size()));
+    for (int run = 0; run < all; ++run) {
+      const double times = sizes[static_cast<size_t>(run) % sizes.size()];
+      add_deviations(run_trial(run / static_cast<int>(sizes.size()), times), std::fabs(times), out);
+    }
     const auto min = whose_ == Errors::kOfAlgorithms ? driver::MinBound::kMean : driver::MinBound::kMedian;
     for (size_t o = 0; o < out.values.size(); ++o) {
       if (out.values[o].is_float())
         driver::finish_bounds(rounded_type(out.values[o].type.type), out.values[o].floats, out.bounds[o], min);
-    }
-    for (int trial = 0; has_steps_ && trial < trials; ++trial) {
-      for (const double turn : {driver::kSafety, -driver::kSafety}) add_deviations(run_trial(trial, turn), 1, out);
     }
     return out;
   }
@@ -283,7 +287,8 @@ class Evaluation {
       const RefTensor& moved = values[body_.outputs[o]];
       for (size_t i = 0; i < out.bounds[o].size(); ++i) {
         const auto at = static_cast<int64_t>(i);
-        const double deviation = std::fabs(moved.at(at) - out.values[o].at(at)) / times;
+        const double size = moved.is_float() ? times : 1;  // of whole numbers: a step is one
+        const double deviation = std::fabs(moved.at(at) - out.values[o].at(at)) / size;
         if (std::isfinite(deviation)) out.bounds[o][i] = std::max(out.bounds[o][i], deviation);
       }
     }

@@ -24,7 +24,8 @@ namespace {
 using graph::RefTensor;
 using graph::ValueId;
 
-constexpr int kGroupTrials = 3;
+constexpr int kGroupTrials = 3, kManyTrials = 10;
+constexpr int64_t kFewElements = 16384;
 constexpr int64_t kModelSamples = 64;  // elements of random errors that bound a model's output
 constexpr int64_t kMaxModelTrials = 4;
 
@@ -42,6 +43,14 @@ double quantized_step(DataType type) { return type != DataType::boolean() && typ
 
 std::vector<double> operator_bounds_of(const Bounded& bounded, size_t output) {
   return bounded.operator_bounds.empty() ? std::vector<double>() : bounded.operator_bounds[output];
+}
+
+// Elements of one row share the errors of its statistics, which few trials may all show small: of few elements more
+// trials cost little.
+int group_trials(const graph::Graph& body) {
+  int64_t elements = 0;
+  for (const graph::Value& value : body.values) elements = std::max(elements, value.type.elements());
+  return elements <= kFewElements ? kManyTrials : kGroupTrials;
 }
 
 // The groups of an artefact, and those of the bodies of its loops, on the values that a run left.
@@ -113,7 +122,7 @@ class GroupChecker {
       if (graph.is_output(id) && values.find(id) == nullptr) return check;  // of a smaller extent
       inputs.push_back(value(values, graph, id));
     }
-    const Bounded want = evaluate_bounded(*node.body, ops_, inputs, kGroupTrials);
+    const Bounded want = evaluate_bounded(*node.body, ops_, inputs, group_trials(*node.body));
     check.has_larger_bound = !want.operator_bounds.empty();
     for (size_t k = 0; k < node.outputs.size(); ++k) {
       const RefTensor* got = values.find(node.outputs[k]);

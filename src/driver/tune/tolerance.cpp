@@ -28,7 +28,10 @@ DataType narrower(DataType a, DataType b) {
 }
 
 RoundingErrors rounding_errors(DataType type) {
-  const double subnormal = ulp(type, 0) / 2;  // half a spacing, as of normal numbers
+  // Of f16 half the spacing below its normal numbers; of others, which may be 0 there (ADR 0011), the smallest of
+  // these.
+  const bool flushes = type != DataType::f16();
+  const double subnormal = flushes ? std::ldexp(ulp(type, 0), significand_bits(type) - 1) : ulp(type, 0) / 2;
   return {unit_roundoff(accumulator(type)), kFunctionUlps / kSafety * unit_roundoff(type),
           kFunctionUlps / kSafety * subnormal};
 }

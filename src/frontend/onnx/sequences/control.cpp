@@ -17,6 +17,21 @@ Outputs import_branch(NodeContext& c, const std::string& branch) {
   return c.importer().import_body(c.graph_attr(branch), c.scope(), {}, body_prefix(c, branch));
 }
 
+// One that may never be taken: its error says how to leave it out.
+Outputs import_either(NodeContext& c, const std::string& branch) {
+  constexpr std::string_view kRemedy =
+      "it is in a branch of an If whose condition is not known: where an input decides that is always the same, give "
+      "it "
+      "(--const NAME=@FILE.npy)";
+  try {
+    return import_branch(c, branch);
+  } catch (const NodeError& error) {
+    throw NodeError(error.node(), "{}; {}", error.what(), kRemedy);
+  } catch (const Unsupported& error) {
+    throw Unsupported("{}; {}", error.what(), kRemedy);
+  }
+}
+
 // A condition that is not known runs both branches and selects: all operators are total, so the other one does no harm.
 Outputs convert_if(NodeContext& c) {
   Emitter& e = c.emit();
@@ -26,8 +41,8 @@ Outputs convert_if(NodeContext& c) {
     c.ignore_attr("else_branch");
     return import_branch(c, c.constant(0, "cond").ints[0] != 0 ? "then_branch" : "else_branch");
   }
-  const Outputs yes = import_branch(c, "then_branch");
-  const Outputs no = import_branch(c, "else_branch");
+  const Outputs yes = import_either(c, "then_branch");
+  const Outputs no = import_either(c, "else_branch");
   if (yes.size() != no.size()) throw UserError("the branches have {} and {} outputs", yes.size(), no.size());
   const ValueId condition = e.reshape(c.input(0), {});
   Outputs outputs;

@@ -84,6 +84,31 @@ TEST(Bounded, BatchNormsRoundInEachOfTheirOperations) {
   }
 }
 
+// Equal terms round alike, at each step of a sum: more than independent roundings would come to.
+TEST(Bounded, EqualTermsRoundAlike) {
+  constexpr int64_t kTerms = 512;
+  const graph::Graph body = graph::parse_graph(R"(graph g {
+  input x : f32[512, 40]
+  s : f32[40] = reduce_sum(x) {axes = [0], keepdims = 0} as s
+  output s
+})",
+                                               {});
+  graph::RefTensor x = graph::RefTensor::zeros({DataType::f32(), {kTerms, 40}});
+  for (size_t i = 0; i < x.floats.size(); ++i) x.floats[i] = 0.17F + 0.001F * static_cast<float>(i % 40);
+  const Bounded alike = evaluate_bounded(body, ops::all_ops(), {x}, 3);
+  double worst = 0;
+  for (size_t c = 0; c < 40; ++c) {
+    float sum = 0;
+    for (int64_t r = 0; r < kTerms; ++r) sum += static_cast<float>(x.floats[c]);
+    const double off = std::fabs(sum - alike.values[0].floats[c]);
+    EXPECT_LE(off, alike.bounds[0][c]) << c;
+    worst = std::max(worst, off / alike.values[0].floats[c]);
+  }
+  EXPECT_GT(worst, 4 * std::sqrt(kTerms) * std::ldexp(1.0, -24)) << "not alike";
+  for (size_t i = 0; i < x.floats.size(); ++i) x.floats[i] *= 1 + static_cast<double>(i % 7) / 100;
+  EXPECT_LT(evaluate_bounded(body, ops::all_ops(), {x}, 3).bounds[0][0], alike.bounds[0][0] / 8);
+}
+
 // A quotient next to the middle of two steps may be either, here and in what reads it; one farther off may not.
 TEST(Bounded, QuantizedNumbersMayMoveAStepWhereTheirQuotientIsBetweenTwo) {
   const graph::Graph body = graph::parse_graph(R"(graph g {

@@ -181,6 +181,7 @@ class Evaluation {
       const bool is_extremum = node.op == "reduce_max" || node.op == "reduce_min";
       if (!is_extremum) magnitude = apply(node, absolute(node, inputs))[k];
       scale = u_sum * std::sqrt(sum_length(inputs, out));
+      if (node.op == "reduce_sum" || node.op == "reduce_mean") widen_alike(node, inputs, u_sum, magnitude);
     } else if (op_class == graph::OpClass::kReduction) {
       double largest = 0;
       for (const double x : out.floats) largest = std::isfinite(x) ? std::max(largest, std::fabs(x)) : largest;
@@ -192,6 +193,22 @@ class Evaluation {
     // An infinity is exact, as of a mask; moved by an infinite error it would be a NaN, and so all that reads it.
     for (size_t i = 0; i < error.size(); ++i) error[i] = std::isfinite(out.floats[i]) ? error[i] : 0;
     return error;
+  }
+
+  // Terms that are alike round alike: where those of a sum differ by less than the spacing of its parts, errors of all
+  // steps may have one sign.
+  void widen_alike(const graph::Node& node, const std::vector<RefTensor>& inputs, double u,
+                   RefTensor& magnitude) const {
+    graph::Node extreme = node;
+    extreme.op = "reduce_max";
+    const RefTensor most = apply(extreme, inputs)[0];
+    extreme.op = "reduce_min";
+    const RefTensor least = apply(extreme, inputs)[0];
+    const double terms = sum_length(inputs, most);
+    for (size_t i = 0; i < most.floats.size(); ++i) {
+      const double largest = std::max(std::fabs(most.floats[i]), std::fabs(least.floats[i]));
+      if (most.floats[i] - least.floats[i] <= 2 * u * terms * largest) magnitude.floats[i] *= std::sqrt(terms);
+    }
   }
 
   // The narrowest type among that of an output and those of the values that are computed.

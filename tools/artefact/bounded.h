@@ -30,7 +30,8 @@ struct NumericsOptions {
 ///
 /// Every node contributes a rounding error of its own: a sum of products u*sqrt(K)*sum|a_i b_i|, a Winograd convolution
 /// its growth factor times u*sqrt(K)*sum over channels of max|a| over the tile * sum|w| (ops/winograd.h; of uneven
-/// tiles that of a sum of products), a mean or sum u*sqrt(K)*sum|x_i|, element-wise functions 2u|y|, data movement,
+/// tiles that of a sum of products), a mean or sum u*sqrt(K)*sum|x_i| (of terms that are alike u*K*sum|x_i|),
+/// element-wise functions 2u|y|, data movement,
 /// integers, roundings to whole numbers and sums of these nothing (u: unit roundoff of the accumulator). Operands that
 /// may be rounded add 2^-8 sum|a_i b_i| (bf16) or 2^-9 of it (tf32, toward zero). With another `dtype`, f32 inputs,
 /// constants and results have 2u|y| of that type besides (f16: at least that of its subnormal numbers) where it does

@@ -82,7 +82,8 @@ class ChannelPadder {
   // So that a weight that is read as it is and transposed is converted, and padded, once.
   void convert_before_transpose(const Node& node) {
     const Node* turn = node.op == "cast" ? editor_.producer(node.inputs[0], "transpose") : nullptr;
-    if (turn == nullptr || !editor_.is_input(turn->inputs[0])) return;
+    const bool is_weight = turn != nullptr && editor_.is_input(turn->inputs[0]);
+    if (!is_weight || editor_.readers(turn->inputs[0]).size() < 2) return;
     Node turned = *turn, converting = node;
     for (const int n : editor_.readers(turned.inputs[0])) {
       const Node& reader = editor_.node(static_cast<size_t>(n));

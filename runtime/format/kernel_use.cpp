@@ -195,7 +195,7 @@ class UseCheck {
                         const KernelUse& wanted) const {
     const Kernel& kernel = manifest_.kernels[static_cast<size_t>(row)];
     const bool is_cpu = manifest_.kind() == TargetKind::kCpu;
-    const int64_t offset = is_cpu ? kernel.offset : section_number(kernel.section);
+    const int64_t offset = is_cpu ? kernel.offset : cubin_number(kernel.section);
     const auto [begin, end] = uses_.equal_range({offset, wanted.launch});
     require(begin != end, "step '", step, "': no kernel begins where '", kernel.name, "' should, or not in this way");
     for (auto use = begin; use != end; ++use) {
@@ -205,11 +205,6 @@ class UseCheck {
       if (fits(entry, args, found)) return found;
     }
     fail(ErrorCode::kDamaged, "step '", step, "' calls its kernel with other tiles or buffers than it is made for");
-  }
-
-  /// N of "cubin.N".
-  static int64_t section_number(const std::string& section) {
-    return std::strtoll(section.c_str() + section.find('.') + 1, nullptr, 10);
   }
 
   static bool fits(const Entry& entry, const std::vector<int64_t>& args, const KernelUse& use) {
@@ -254,6 +249,10 @@ class UseCheck {
 };
 
 }  // namespace
+
+int64_t cubin_number(const std::string& section) {
+  return std::strtoll(section.c_str() + section.find('.') + 1, nullptr, 10);
+}
 
 int64_t launch_key(const std::string& kernel, const CudaStep& step) {
   CudaStep launch = step;

@@ -30,6 +30,9 @@ struct KernelUse {
   friend bool operator==(const KernelUse&, const KernelUse&) = default;
 };
 
+/// N of "cubin.N".
+int64_t cubin_number(const std::string& section);
+
 /// Of the name of a CUDA kernel and all that its launch says but which buffers it takes and for which steps it waits:
 /// the first bits of a hash, not negative.
 int64_t launch_key(const std::string& kernel, const CudaStep& step);

@@ -135,7 +135,7 @@ format::KernelArgument argument(const format::Entry& entry, const format::CpuSte
 format::KernelUse use_of(const format::Manifest& manifest, const format::Entry& entry, const format::CudaStep& step) {
   const format::Kernel& kernel = manifest.kernels[static_cast<size_t>(step.kernel)];
   format::KernelUse use{
-      std::stoll(kernel.section.substr(sizeof "cubin")), kernel.bytes, 1, 0, format::launch_key(kernel.name, step), {}};
+      format::cubin_number(kernel.section), kernel.bytes, 1, 0, format::launch_key(kernel.name, step), {}};
   for (const int64_t b : format::buffers_of(step)) {
     if (b < 0 || b >= std::ssize(entry.buffers)) return use;
     const format::Buffer& buffer = entry.buffers[static_cast<size_t>(b)];

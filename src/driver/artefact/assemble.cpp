@@ -28,7 +28,7 @@ format::KernelUse use_of(const loop::Kernel& kernel, const format::Kernel& place
   const format::CudaStep step = format::step_over_tiles(0, kernel.tiles, code.cuda, places);
   use.launch = format::launch_key(placed.name, step);
   use.arguments = mapped(format::buffers_of(step), [&](int64_t place) { return use.arguments[place]; });
-  use.offset = std::stoll(placed.section.substr(placed.section.find('.') + 1));
+  use.offset = format::cubin_number(placed.section);
   use.tiles = 1;
   use.scratch_bytes = code.cuda.zero_bytes;
   return use;

@@ -12,11 +12,11 @@ namespace {
 class MaskParter {
  public:
   MaskParter(const loop::Kernel& kernel, Analyzer& ranges) : ranges_(ranges) {
-    for (const loop::Buffer& p : kernel.params) memory_.insert(p.name);
     loop::visit(kernel.body, [&](const Stmt& s) {
-      if (s->kind == StmtKind::kAllocate && s->allocated.scope != loop::Scope::kRegister)
-        memory_.insert(s->allocated.name);
+      if (s->kind == StmtKind::kAllocate && s->allocated.scope == loop::Scope::kRegister)
+        registers_.insert(s->allocated.name);
     });
+    for (const loop::Buffer& p : kernel.params) params_.insert(p.name);
   }
 
   Stmts all(const Stmts& stmts, bool in_pipeline) {
@@ -55,12 +55,13 @@ class MaskParter {
     bool of_registers = true;
     loop::visit({nest}, [&](const Stmt& s) {
       if (s->kind == StmtKind::kFor) inner.insert(s->var), ranges.bind(s->var, 0, s->extent);
-      of_registers = of_registers && (s->kind != StmtKind::kStore || !memory_.contains(s->buffer));
+      of_registers = of_registers && (s->kind != StmtKind::kStore || registers_.contains(s->buffer));
     });
     std::vector<Expr> conditions, tests;
     loop::visit_exprs({nest}, [&](const Expr& whole) {
       tw::visit(whole, [&](const Expr& e) {
-        of_registers = of_registers && (e.op() != Op::kLoad || !memory_.contains(e->name));
+        const bool loads = e.op() == Op::kLoad;
+        of_registers = of_registers && (!loads || registers_.contains(e->name) || params_.contains(e->name));
         if (e.op() != Op::kSelect || index_where(conditions, [&](const Expr& c) { return equal(c, e.arg(0)); }) >= 0)
           return;
         const Expr test = holds_for_all(e.arg(0), inner, ranges);
@@ -95,7 +96,7 @@ class MaskParter {
   }
 
   Analyzer& ranges_;
-  std::set<std::string> memory_;  // what does not lie in registers
+  std::set<std::string> registers_, params_;
 };
 
 }  // namespace

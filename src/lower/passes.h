@@ -21,8 +21,8 @@ loop::Program simplify(const loop::Program& program, const LowerOptions& options
 ///   -> for i in 9 { for j in 14 S }  { for j in 4 S }         (the second with i = 9)
 loop::Program split_guards(const loop::Program& program, const LowerOptions& options);
 
-/// In turns of pipelined loops, threads select between what registers hold and something else only where a condition
-/// fails for one of them:
+/// In turns of pipelined loops, threads select between what they make of registers, or load from memory, and something
+/// else only where a condition fails for one of them:
 ///   for t in 64 threads { y[t] = i*64 + t < n ? x[t] : 0 }
 ///   -> if (i*64 + 63 < n) { for t in 64 threads { y[t] = x[t] } } else { .. }
 loop::Program part_masks(const loop::Program& program, const LowerOptions& options);
@@ -47,7 +47,8 @@ loop::Program split_products(const loop::Program& program, const LowerOptions& o
 /// Whether a kernel rounds all quotients and elementary functions to 16 bits, and decides nothing by them.
 bool rounds_to_16_bits(const loop::Kernel& kernel);
 
-/// Elementary functions become arithmetic, approximate if that does (expr/expand.h); shared values become lets.
+/// Elementary functions become arithmetic, approximate if that does, or in the stores that do by themselves
+/// (expr/expand.h); shared values become lets.
 loop::Program expand_functions(const loop::Program& program, const LowerOptions& options);
 
 /// Conversions from and to f16 and bf16 become integer arithmetic (expr/expand.h), but for those that the target has.

@@ -68,8 +68,9 @@ bool is_read_as_f32(const Program& program, const Tensor& tensor) {
 
 Expr unrounded(const Expr& e, Digits digits) {
   return rewrite(e, [&](const Expr& x) {
-    const bool rounds = x.op() == Op::kCast && x.type() == DataType::f32() && is_rounding(x.arg(0));
-    if (!rounds) return Expr();
+    const bool widens = x.op() == Op::kCast && x.type() == DataType::f32() && x.arg(0).type().is_half();
+    if (widens && x.arg(0).op() == Op::kSelect) return unrounded(as_f32(x.arg(0)), digits);
+    if (!widens || !is_rounding(x.arg(0))) return Expr();
     const Expr exact = x.arg(0).arg(0);
     // A choice stays one for those that ask where a value is 0, and 1 + erf(x) one value (expr/expand.h).
     const bool is_seen = exact.op() == Op::kSelect || (exact.op() == Op::kCall && exact->name == "erf");

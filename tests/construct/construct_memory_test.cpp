@@ -40,6 +40,31 @@ TEST(ConstructMemory, FewRowsFetchWhatTheyShare) {
   }
 }
 
+// Lines that are stored longer than their rows begin with whole accesses, which rows of any length are read by; indices
+// and what a row has one of are no matter.
+TEST(ConstructMemory, OddRowsOfPaddedLines) {
+  for (const int64_t line : {1003, 1008}) {
+    constexpr int64_t kRows = 7, kLength = 1003;
+    te::Builder b;
+    const te::Tensor x = b.placeholder("x", DataType::bf16(), {kRows, line});
+    const te::Tensor label = b.placeholder("label", DataType::i64(), {kRows});
+    const auto wide = [&](const Expr& i, const Expr& j) { return cast(DataType::f32(), x({i, j})); };
+    const te::Tensor max = b.reduce("max", {kRows}, {kLength}, te::CombinerKind::kMax,
+                                    [&](const auto& i, const auto& r) { return wide(i[0], r[0]); });
+    const te::Tensor y = b.compute("y", {kRows, kLength + 5}, [&](const auto& i) {
+      const Expr there = select(cast(DataType::i64(), i[1]) == label({i[0]}), max({i[0]}), wide(i[0], i[1]));
+      return select(i[1] < Expr(kLength), cast(DataType::bf16(), there), float_imm(0, DataType::bf16()));
+    });
+    const GroupTask task{b.finish("lines", {y}), {}};
+    const targets::Target t = targets::find_target("cuda:sm_90a");
+    const Construction built = construct(t.families, task, t.info, nullptr).front();
+    EXPECT_EQ(built.family, "rows");
+    ASSERT_EQ(built.trace.size(), 1U);
+    EXPECT_EQ(built.trace[0].ends_with("times 8 elements a thread"), line == 1008) << built.trace[0];
+    check_candidate(task, t, built, 1e-2);
+  }
+}
+
 // Halves of heads that change places, as rotary embeddings turn them: each element is read in the half that it is of.
 TEST(ConstructMemory, PartsOfAConcatByThreads) {
   for (const int64_t half : {32, 20, 3}) {

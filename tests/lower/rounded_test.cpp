@@ -7,7 +7,8 @@ namespace tw::lower::test {
 namespace {
 
 std::string expanded(const std::string& type, const std::string& body, bool approximations = true) {
-  const std::string head = fmt::format("program p kernel k(X: f32[8] param, Y: {}[8] param written) {{\n", type);
+  const std::string head =
+      fmt::format("program p kernel k(X: f32[8] param, Y: {}[8] param written, Z: f32[8] param written) {{\n", type);
   const loop::Program program = loop::parse_program(head + body + "\n}\n");
   loop::verify(program);
   const LowerOptions options{.has = {.approximations = approximations}};
@@ -37,6 +38,22 @@ TEST(Rounded, WhatIsStoredAsF32IsExact) {
                                     "alloc s: f32[1] register\ns[0] = 0:f32\n"
                                     "for i in 8 { s[0] = (s[0] + exp(X[i])) }\nY[0] = cast<f16>(s[0])")))
       << "a sum may be f32";
+}
+
+TEST(Rounded, StoresOfResultsAreLookedAtOneByOne) {
+  const auto count = [](const std::string& text, const std::string& what) {
+    size_t n = 0;
+    for (size_t at = text.find(what); at != std::string::npos; at = text.find(what, at + 1)) ++n;
+    return n;
+  };
+  const std::string two = expanded("f16", "for i in 8 { Y[i] = cast<f16>(exp(X[i]))\nZ[i] = exp(X[i]) }");
+  EXPECT_EQ(count(two, "exp2_approx("), 1U) << two;
+  EXPECT_EQ(count(expanded("f16", "for i in 8 { Y[i] = cast<f16>(floor(exp(X[i])))\nZ[i] = exp(X[i]) }"), "_approx("),
+            0U);
+  EXPECT_EQ(
+      count(expanded("f16", "for i in 8 { Y[i] = cast<f16>(exp(X[i]))\nZ[i] = floor(cast<f32>(Y[i])) }"), "_approx("),
+      0U)
+      << "what is read again may decide";
 }
 
 // Softplus and 1 + erf are right to 14 bits: a difference of f32 would show that.

@@ -278,6 +278,17 @@ output y, m
   EXPECT_EQ(refused_for(p, Schedule().whole("m")), "whole: stage m combines elements");
 }
 
+TEST(Whole, ChoicesBetweenRoundedNumbersToo) {
+  const te::Program p = te::parse_program(R"(te masked
+input x: f32[8]
+y: f16[8] (i0) = cast<f16>((cast<f32>(select((i0 < 5), cast<f16>((x[i0] * 0.5:f32)), -inf:f16)) + 1:f32))
+output y
+)");
+  const std::string text = loop::to_string(apply(p, Schedule().whole("y")));
+  EXPECT_NE(text.find("cast<f16>((select((y.i0 < 5), (x[y.i0] * 0.5:f32), -inf:f32) + 1:f32))"), std::string::npos)
+      << text;
+}
+
 TEST(Online, ItsProgramIsText) {
   const te::Program p = te::parse_program(R"(te members
 input x: f32[4, 9]

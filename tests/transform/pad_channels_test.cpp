@@ -266,5 +266,26 @@ TEST(PadChannels, LinesOfAVocabularyAreStoredOnce) {
   EXPECT_EQ(count_nodes(after, "cast"), 3) << "the weights once";
 }
 
+// Weights of which the lines are words: their gradient has the rows that the other product's operand is filled up with,
+// and leaves these away behind its conversion.
+TEST(PadChannels, RowsThatAreFilledUpAreLeftAwayBehind) {
+  constexpr int64_t kRows = 96, kColumns = 16, kWords = 203;
+  Graph g;
+  const ValueId h = g.add_input("h", {DataType::f16(), {kRows, kColumns}});
+  const ValueId s = g.add_input("s", {DataType::f16(), {kRows, kWords}});
+  const ValueId w = g.add_input("w", {DataType::f32(), {kWords, kColumns}});
+  const ValueId d = append(g, "mul", {s, s}), narrow = append(g, "cast", {w}, {{"to", std::string("f16")}});
+  const ValueId turned = append(g, "transpose", {d}, {{"perm", Ints{1, 0}}});
+  const ValueId dw = append(g, "cast", {append(g, "matmul", {turned, h})}, {{"to", std::string("f32")}});
+  g.outputs = {append(g, "matmul", {d, narrow}), append(g, "mul", {dw, dw})};
+  const Graph after = padded(g);
+  for (const Node& node : after.nodes) {
+    if (node.op != "matmul") continue;
+    EXPECT_EQ(after.value(node.inputs[0]).type.elements() % 208, 0) << "no part of what is filled up";
+  }
+  EXPECT_EQ(count_nodes(after, "cast"), 2);
+  EXPECT_EQ(after.value(after.outputs[1]).type.shape, (Shape{kWords, kColumns}));
+}
+
 }  // namespace
 }  // namespace tw::transform

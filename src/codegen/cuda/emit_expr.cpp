@@ -362,9 +362,11 @@ std::string cuda_vector(const std::string& buffer, DataType type, const std::vec
   const int lanes = type.lanes();
   if (array.in_registers || indices.empty() || (lanes & (lanes - 1)) != 0) return {};
   std::vector<Expr> first = indices;
-  const Expr& last = indices.back();
+  size_t innermost = indices.size() - 1;  // whose elements lie beside each other
+  while (innermost > 0 && array.shape[innermost] == 1) --innermost;
+  const Expr& last = indices[innermost];
   if (last.op() != Op::kRamp || !last.arg(1).is_int(1)) return {};
-  first.back() = last.arg(0);
+  first[innermost] = last.arg(0);
   const int64_t aligned = std::min<int64_t>(lanes, std::max(1, kAccessBytes / type.element().bytes()));
   const Shape strides = row_major_strides(array.shape);
   for (size_t d = 0; d < first.size(); ++d) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <numeric>
 #include <utility>
 
 #include "construct/elementwise.h"
@@ -26,9 +27,8 @@ constexpr int64_t kFewReaders = 7;         // rows that read the same: of more, 
 }  // namespace
 
 RowMapping row_mapping(int64_t length, int64_t lanes, int64_t elements) {
-  while (lanes > 1 && (length % lanes != 0 || length / lanes < kWarpThreads)) lanes /= 2;
+  while (lanes > 1 && length / lanes < kWarpThreads) lanes /= 2;
   RowMapping mapping{length, lanes};
-  const int64_t vectors = length / mapping.lanes;
   const auto wanted = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(ceil_div(length, elements))));
   mapping.threads = std::clamp(wanted, kWarpThreads, kMaxThreads);
   const int64_t max = std::min(2 * mapping.threads, kMaxThreads);
@@ -37,7 +37,7 @@ RowMapping row_mapping(int64_t length, int64_t lanes, int64_t elements) {
   };
   int64_t best = 0;
   for (int64_t threads = std::max(kWarpThreads, mapping.threads / 2); threads <= max; threads += kWarpThreads) {
-    if (vectors % threads == 0 && (best == 0 || distance(threads) < distance(best))) best = threads;
+    if (length % (threads * lanes) == 0 && (best == 0 || distance(threads) < distance(best))) best = threads;
   }
   if (best != 0) mapping.threads = best;
   return mapping;
@@ -70,8 +70,7 @@ std::string BlockRows::why_declined() {
   }
   if (length_ < kWarpThreads) return "rows shorter than a warp";
   const int64_t share = row_count() * length_ / (std::max(1, target_.compute_units) * kBusyThreads);
-  mapping_ =
-      row_mapping(length_, target_.vector_bytes / widest_bytes(), std::clamp(share, kFewElements, kThreadElements));
+  mapping_ = row_mapping(length_, widest_access(), std::clamp(share, kFewElements, kThreadElements));
   find_held();
   in_registers_ = mapping_.is_even() && !fills_up_ &&
                   kept_bytes(kRegisterBytes) * mapping_.chunks() * mapping_.lanes <= kMaxRegisters * kRegisterBytes;
@@ -84,7 +83,7 @@ std::string BlockRows::why_declined() {
 }
 
 bool BlockRows::fits_turns(int64_t elements, int64_t sums, int64_t together) {
-  int64_t lanes = target_.vector_bytes / widest_bytes();
+  int64_t lanes = widest_access();
   mapping_ = row_mapping(length_, lanes, elements);
   for (; lanes > 1 && !mapping_.is_even(); mapping_ = row_mapping(length_, lanes, elements)) lanes /= 2;
   held_inputs_.clear(), fetched_inputs_.clear();
@@ -176,15 +175,20 @@ int64_t BlockRows::tile_rows() const {
   return rows;
 }
 
-// Of the types in memory.
-int64_t BlockRows::widest_bytes() const {
-  int64_t bytes = 1;
-  const auto add = [&](const te::Tensor& t) { bytes = std::max<int64_t>(bytes, t.type.bytes()); };
+// Elements of one access: as many of the widest type that rows have in memory as a vector holds, or fewer, so that each
+// line there begins with a whole access. Lines may be longer than rows.
+int64_t BlockRows::widest_access() const {
+  int64_t bytes = 1, together = target_.vector_bytes;
+  const auto add = [&](const te::Tensor& t) {
+    if (t.shape.empty() || t.shape.back() < length_) return;
+    bytes = std::max<int64_t>(bytes, t.type.bytes());
+    if (t.shape.size() > 1) together = std::gcd(together, t.shape.back());
+  };
   for (const te::Compute& c : program_.computes) {
-    if (is_stored(c) && elements(c) > 1) std::ranges::for_each(c.outputs, add);
+    if (is_stored(c)) std::ranges::for_each(c.outputs, add);
   }
   std::ranges::for_each(program_.inputs, add);
-  return bytes;
+  return std::min(together, target_.vector_bytes / bytes);
 }
 
 // Inputs that are read at their own point by more than one stage; vectors that all rows share, as scales and shifts of

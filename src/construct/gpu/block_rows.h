@@ -12,7 +12,7 @@
 namespace tw::construct {
 
 /// Threads near the number wanted such that no thread asks whether its element exists, where there are such; `elements`
-/// of each.
+/// of each. `lanes`: elements of one access, with which each row begins.
 RowMapping row_mapping(int64_t length, int64_t lanes, int64_t elements);
 
 class BlockRows {
@@ -57,7 +57,7 @@ class BlockRows {
   bool is_stored(const te::Compute& c) const { return c.name() == output_.name() || statistics_.contains(c.name()); }
   bool keeps_row(const te::Compute& c) const { return elements(c) > 1 && !is_stored(c); }
   int64_t tile_rows() const;
-  int64_t widest_bytes() const;
+  int64_t widest_access() const;
   void find_held();
   bool is_own_element(const te::Compute& c, const Expr& read) const;
   int64_t kept_bytes(int64_t min) const;

@@ -1,6 +1,7 @@
 // Reductions along rows on GPUs: softmax, layer norm, means. A tile is one row or a few; the threads of a row keep its
 // elements, so that each is read from memory once, and combine their partial results.
 #include <algorithm>
+#include <numeric>
 #include <set>
 #include <utility>
 
@@ -49,7 +50,8 @@ Result<Candidates> construct_total(const GroupTask& task, const TargetInfo& targ
   int64_t bytes = 1, parts = kMaxParts;
   for (const te::Tensor& input : program.inputs) bytes = std::max<int64_t>(bytes, input.type.bytes());
   while (parts > 1 && (length % parts != 0 || length / parts < kMaxThreads * kFewElements)) parts /= 2;
-  const RowMapping mapping = row_mapping(length / parts, target.vector_bytes / bytes, kFewElements);
+  const int64_t lanes = std::gcd<int64_t>(length / parts, target.vector_bytes / bytes);
+  const RowMapping mapping = row_mapping(length / parts, lanes, kFewElements);
   const std::string partial = sum.name() + ".rf", part = fmt::format("i{}", sum.axes.size());
   s.rfactor_blocks(sum.name(), elements, parts).split(partial, part, {1});
   mapping.map_to_threads(s, partial, part + ".1", elements);

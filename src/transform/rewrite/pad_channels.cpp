@@ -75,6 +75,9 @@ class ChannelPadder {
     editor_.for_each([&](const Node& node) {
       if (const std::optional<Contraction> found = contraction_of(node)) pad_filters(*found);
     });
+    editor_.for_each([&](const Node& node) {
+      if (node.op == "matmul" && contraction_of(node)) fill_rows(node);
+    });
     return editor_.finish();
   }
 
@@ -254,6 +257,35 @@ class ChannelPadder {
     const Shape shape = editor_.shape(y);
     if (y != c.node.outputs[0]) all = lines_as(all, shape, filters);
     editor_.replace(y, editor_.emit_slice(c.node.name, all, Ints(shape.size(), 0), shape));
+  }
+
+  // Rows of the left operand that another contraction reads filled up: these are read here, too, and the rows that they
+  // add to the result, or to what it is converted to, are left away behind it.
+  void fill_rows(const Node& product) {
+    const int64_t axis = last_dim(product.inputs[0]) - 1;
+    const int64_t rows = axis < 0 ? 0 : padded_extent(product.inputs[0], axis);
+    if (rows == 0) return;
+    Node wider = product;
+    wider.inputs[0] = padded(product.inputs[0], axis, rows);
+    ValueId all = editor_.add(std::move(wider)), y = product.outputs[0];
+    if (editor_.use_count(y) == 1 && editor_.readers(y).size() == 1) {
+      Node reader = editor_.node(static_cast<size_t>(editor_.readers(y).front()));
+      if (reader.op == "cast") {
+        y = reader.outputs[0];
+        reader.inputs[0] = all;
+        all = editor_.add(std::move(reader));
+      }
+    }
+    const Shape shape = editor_.shape(y);
+    editor_.replace(y, editor_.emit_slice(product.name, all, Ints(shape.size(), 0), shape));
+  }
+
+  // Elements along an axis of what a value is filled up to, moved as it is; 0: it is not.
+  int64_t padded_extent(ValueId value, int64_t axis) const {
+    const auto made = padded_.find({value, axis});
+    if (made != padded_.end()) return editor_.shape(made->second)[axis];
+    const std::optional<Moved> from = moved_from(value, axis);
+    return from ? padded_extent(from->value, from->axis) : 0;
   }
 
   // Lines of `line` elements as those of a value of this shape are.

@@ -44,6 +44,13 @@ TEST(EmitCuda, AThreadMovesWholeVectors) {
   EXPECT_EQ(source.kernels[0].shared_bytes, 0);
 }
 
+TEST(EmitCuda, DimsOfOneElementAreBehindTheOnesThatMove) {
+  const CudaSource source =
+      emitted(program("for i in 128 threads { Y[t, ramp((i * 4), 1, 4), 0] = X[t, ramp((i * 4), 1, 4), 0] }",
+                      "(X: f32[2, 1024, 1] param, Y: f32[2, 1024, 1] param written)"));
+  EXPECT_TRUE(holds(source.text, "= *(tw_vec<float, 4>*)&p0["));
+}
+
 // A variable may hold a whole number of the data, of any size: where it decides an address, the arithmetic is its.
 TEST(EmitCuda, IndicesThatAreDataKeepTheirWidth) {
   const std::string signature = "(X: f32[8] param, I: i64[2, 64] param, Y: f32[2, 64] param written)";

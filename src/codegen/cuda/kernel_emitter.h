@@ -206,6 +206,8 @@ class KernelEmitter {
   // what would be written many times.
   // Operands that a select may not touch are left to it.
   void prepare(const Expr& e);
+  static bool is_constant_in_kernel(const Expr& e);
+  bool loads_exist(const Expr& e) const;
   void prepare_loads(const Expr& e);
   void prepare_load(const Expr& e);
   // Whether a buffer is a parameter that the kernel does not write.

@@ -262,9 +262,32 @@ void KernelEmitter::prepare_pairs(const Expr& e) {
   line("const {} {} = tw_pairs<{}>([&](int l) {{ return {}; }});", cuda_type(type), name, type.lanes(), pair);
 }
 
+// Whether no variable decides it.
+bool KernelEmitter::is_constant_in_kernel(const Expr& e) {
+  bool varies = false;
+  visit(e, [&](const Expr& x) { varies = varies || x.is_var(); });
+  return !varies;
+}
+
+// Whether all that is loaded lies inside of its tensor, whatever is chosen.
+bool KernelEmitter::loads_exist(const Expr& e) const {
+  bool exist = true;
+  visit(e, [&](const Expr& x) {
+    if (x.op() != Op::kLoad) return;
+    const auto buffer = std::ranges::find(kernel_.params, x->name, &loop::Buffer::name);
+    exist = exist && buffer != kernel_.params.end();
+    for (size_t d = 0; exist && d < x->args.size(); ++d) {
+      const Interval range = names_.ranges.bounds(x->args[d]);
+      exist = range.lo >= 0 && range.hi < buffer->shape[d];
+    }
+  });
+  return exist;
+}
+
 void KernelEmitter::prepare_loads(const Expr& e) {
   if (names_.evaluated.contains(&*e) || !prepared_.insert(&*e).second) return;
-  if (e.op() == Op::kSelect) {
+  // What all threads choose alike is loaded either way where it exists: in a branch it came lane by lane.
+  if (e.op() == Op::kSelect && !(is_constant_in_kernel(e.arg(0)) && loads_exist(e))) {
     prepare_loads(e.arg(0));
     return prepare_load(e);
   }

@@ -78,6 +78,24 @@ TEST(EmitCuda, VectorsThatAreWantedAreLoadedWithoutABranch) {
   EXPECT_EQ(written.text.find("tw_load_if"), std::string::npos) << written.text;
 }
 
+// A choice that is the same for all threads, as that of a step which is left out: both sides are loaded where they
+// exist.
+TEST(EmitCuda, WhatAllThreadsChooseAlikeIsLoadedWhole) {
+  const std::string signature = "(C: bool[1] param, X: f32[2, 1024] param, Y: f32[2, 1024] param written)";
+  const auto chosen = [&](const std::string& condition) {
+    return emitted(
+               program("for i in 256 threads { Y[t, ramp((i * 4), 1, 4)] = select(" + condition +
+                           ", (Y[t, ramp((i * 4), 1, 4)] + X[t, ramp((i * 4), 1, 4)]), Y[t, ramp((i * 4), 1, 4)]) }",
+                       signature))
+        .text;
+  };
+  for (const std::string tensor : {"p1", "p2"}) {
+    const std::string loaded = "= *(tw_vec<float, 4>*)&" + tensor + "[((tile * 1024) + (v0 * 4))];";
+    EXPECT_TRUE(holds(chosen("broadcast(C[0], 4)"), loaded));
+    EXPECT_EQ(chosen("(i < 5)").find(loaded), std::string::npos);
+  }
+}
+
 // A vector whose first element may lie anywhere is moved element by element.
 TEST(EmitCuda, UnalignedVectorsAreElements) {
   const CudaSource source =

@@ -43,7 +43,8 @@ Result<Online> online(const Program& program, const std::string& maximum, const 
 /// Whether functions and quotients have to be as exact as f32 is where they are not rounded to 16 bits any more, or may
 /// be `rough` (expr/elementary.h).
 enum class Digits : uint8_t { kAll, kAsRounded };
-/// `e` without conversions of f32 to 16 bits and back, also of what is chosen in between.
+/// `e` without conversions of f32 to 16 bits and back, also of what is chosen in between. A choice between 16-bit
+/// floats is rounded once, behind it.
 Expr unrounded(const Expr& e, Digits digits = Digits::kAll);
 
 /// Elements of the row whose maximum is `maximum` stay in registers from where they are computed to where they are

@@ -67,6 +67,7 @@ bool is_read_as_f32(const Program& program, const Tensor& tensor) {
 }  // namespace
 
 Expr unrounded(const Expr& e, Digits digits) {
+  if (e.op() == Op::kSelect && e.type().is_half()) return cast(e.type(), unrounded(as_f32(e), digits));
   return rewrite(e, [&](const Expr& x) {
     const bool widens = x.op() == Op::kCast && x.type() == DataType::f32() && x.arg(0).type().is_half();
     if (widens && x.arg(0).op() == Op::kSelect) return unrounded(as_f32(x.arg(0)), digits);

@@ -282,9 +282,11 @@ TEST(Whole, ChoicesBetweenRoundedNumbersToo) {
   const te::Program p = te::parse_program(R"(te masked
 input x: f32[8]
 y: f16[8] (i0) = cast<f16>((cast<f32>(select((i0 < 5), cast<f16>((x[i0] * 0.5:f32)), -inf:f16)) + 1:f32))
-output y
+z: f16[8] (i0) = select((i0 < 5), cast<f16>((x[i0] * 2:f32)), 0:f16)
+output y, z
 )");
-  const std::string text = loop::to_string(apply(p, Schedule().whole("y")));
+  const std::string text = loop::to_string(apply(p, Schedule().whole("y").whole("z")));
+  EXPECT_NE(text.find("= cast<f16>(select((z.i0 < 5), (x[z.i0] * 2:f32), 0:f32))"), std::string::npos) << text;
   EXPECT_NE(text.find("cast<f16>((select((y.i0 < 5), (x[y.i0] * 0.5:f32), -inf:f32) + 1:f32))"), std::string::npos)
       << text;
 }

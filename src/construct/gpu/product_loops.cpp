@@ -33,6 +33,18 @@ Layout blocks_first(Layout layout, size_t last, int64_t steps, int64_t tile_k) {
 
 std::string axis(size_t d) { return fmt::format("i{}", d); }
 
+// Sums and maxima, which there are of pairs of 16-bit floats; all else is done in f32.
+bool is_done_in_pairs(const te::Compute& c) {
+  bool pairs = true;
+  for (const Expr& body : c.body) {
+    visit(body, [&](const Expr& e) {
+      const bool moves = e.op() == Op::kLoad || e.op() == Op::kCast || e.op() == Op::kFloatImm;
+      pairs = pairs && (!e.type().is_float() || moves || e.op() == Op::kAdd || e.op() == Op::kMax);
+    });
+  }
+  return pairs;
+}
+
 }  // namespace
 
 ProductLoops::ProductLoops(const te::Program& program, const MatrixProduct& product, const ThreadBlockTile& tile,
@@ -141,17 +153,17 @@ Layout ProductLoops::sums_layout() const {
   return layout;
 }
 
-// What is rounded to 16 bits between stages was meant to be stored: in registers that costs digits and, around
-// functions, which are of f32, two conversions. Sums and maxima alone are faster as pairs of 16-bit floats.
+// What is rounded to 16 bits between stages was meant to be stored: in registers that costs digits and, around what is
+// done in f32, two conversions.
 void ProductLoops::inline_epilogue() {
-  bool calls = false, rounds = false;
+  bool wide = false, rounds = false;
   for (const te::Compute& c : program_.computes) {
     const bool follows = te::depends_on(program_, c, p_.sum);
     if ((follows || c.name() == p_.sum) && c.name() != p_.output) s_.inline_stage(c.name());
-    calls = calls || (follows && schedule::calls_function(c));
+    wide = wide || (follows && !is_done_in_pairs(c));
     rounds = rounds || (follows && c.outputs[0].type.is_half());
   }
-  if (calls && rounds) s_.whole(p_.output);
+  if (wide && rounds) s_.whole(p_.output);
 }
 
 std::string ProductLoops::fused(const std::string& stage, const std::vector<std::string>& names) {

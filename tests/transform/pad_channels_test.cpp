@@ -287,5 +287,22 @@ TEST(PadChannels, RowsThatAreFilledUpAreLeftAwayBehind) {
   EXPECT_EQ(after.value(after.outputs[1]).type.shape, (Shape{kWords, kColumns}));
 }
 
+// The gradient of a first layer's weights, as a convolution over the images: its rows are channels of images, which are
+// filled up where a copy of the images is worth it, or where the layer itself reads them so.
+TEST(PadChannels, ChannelsThatAreRowsAreFilledUp) {
+  for (const int64_t channels : {3, 4, 8}) {
+    Graph g;
+    const ValueId x = g.add_input("x", {DataType::f16(), {2, channels, 40, 40}});
+    const ValueId dy = g.add_input("dy", {DataType::f16(), {2, 16, 40, 40}});
+    const graph::Attrs over_images = {{"perm", Ints{1, 0, 2, 3}}};
+    const ValueId images = append(g, "transpose", {x}, over_images),
+                  filters = append(g, "transpose", {dy}, over_images);
+    g.outputs = {append(g, "conv", {images, filters}, conv_attrs())};
+    const Graph after = padded(g);
+    EXPECT_EQ(count_nodes(after, "pad"), channels == 3 ? 1 : 0) << channels;
+    EXPECT_EQ(after.value(after.outputs[0]).type.shape[0], channels);
+  }
+}
+
 }  // namespace
 }  // namespace tw::transform

@@ -76,7 +76,7 @@ class ChannelPadder {
       if (const std::optional<Contraction> found = contraction_of(node)) pad_filters(*found);
     });
     editor_.for_each([&](const Node& node) {
-      if (node.op == "matmul" && contraction_of(node)) fill_rows(node);
+      if (const std::optional<Contraction> found = contraction_of(node)) fill_rows(*found);
     });
     return editor_.finish();
   }
@@ -125,18 +125,23 @@ class ChannelPadder {
     return channels <= whole / 2 ? whole / 2 : round_up(channels, whole);
   }
 
+  // Of bringing so many elements of x of which `beside` lie beside each other, for each tile of `filters`.
+  double gathering_cycles(ValueId x, double elements, int64_t beside, int64_t filters) const {
+    int64_t together = whole_access(x);
+    while (beside % together != 0) together /= 2;
+    const double waits = together * editor_.type(x).type.bytes() < kMinCopied ? kWaitedFor : 1;
+    const double accesses = elements / static_cast<double>(together) * static_cast<double>(ceil_div(filters, kColumns));
+    return accesses * waits * kAccessCycles;
+  }
+
   // Of the contraction if it had so many channels, all in whole accesses.
   double contraction_cycles(const Contraction& c, int64_t channels) const {
-    const ValueId x = c.node.inputs[0];
     const Shape& w = editor_.shape(c.node.inputs[1]);
     const int64_t filters = w[c.filters];
-    int64_t together = whole_access(x);
-    while (channels % together != 0) together /= 2;
     const auto points = static_cast<double>(num_elements(editor_.shape(c.node.outputs[0])) / filters);
     const double steps = points * static_cast<double>(num_elements(w) / filters / w[c.summed] * channels);
-    const double waits = together * editor_.type(x).type.bytes() < kMinCopied ? kWaitedFor : 1;
-    const double accesses = steps / static_cast<double>(together) * static_cast<double>(ceil_div(filters, kColumns));
-    return accesses * waits * kAccessCycles + steps * static_cast<double>(filters) / kMatrixProducts;
+    return gathering_cycles(c.node.inputs[0], steps, channels, filters) +
+           steps * static_cast<double>(filters) / kMatrixProducts;
   }
 
   // Of writing and reading what is added to an axis of `value`; where nothing else does it, of copying the rest too.
@@ -259,15 +264,17 @@ class ChannelPadder {
     editor_.replace(y, editor_.emit_slice(c.node.name, all, Ints(shape.size(), 0), shape));
   }
 
-  // Rows of the left operand that another contraction reads filled up: these are read here, too, and the rows that they
-  // add to the result, or to what it is converted to, are left away behind it.
-  void fill_rows(const Node& product) {
-    const int64_t axis = last_dim(product.inputs[0]) - 1;
-    const int64_t rows = axis < 0 ? 0 : padded_extent(product.inputs[0], axis);
+  // Rows of the left operand that another contraction reads filled up, or that are channels of images which lie beside
+  // each other: these are read here, too, and the rows that they add to the result, or to what it is converted to, are
+  // left away behind it.
+  void fill_rows(const Contraction& c) {
+    const ValueId x = c.node.inputs[0];
+    const int64_t axis = c.node.op == "conv" ? 0 : last_dim(x) - 1;
+    const int64_t rows = axis < 0 ? 0 : rows_wanted(c, axis);
     if (rows == 0) return;
-    Node wider = product;
-    wider.inputs[0] = padded(product.inputs[0], axis, rows);
-    ValueId all = editor_.add(std::move(wider)), y = product.outputs[0];
+    Node wider = c.node;
+    wider.inputs[0] = padded(x, axis, rows);
+    ValueId all = editor_.add(std::move(wider)), y = c.node.outputs[0];
     if (editor_.use_count(y) == 1 && editor_.readers(y).size() == 1) {
       Node reader = editor_.node(static_cast<size_t>(editor_.readers(y).front()));
       if (reader.op == "cast") {
@@ -277,7 +284,25 @@ class ChannelPadder {
       }
     }
     const Shape shape = editor_.shape(y);
-    editor_.replace(y, editor_.emit_slice(product.name, all, Ints(shape.size(), 0), shape));
+    editor_.replace(y, editor_.emit_slice(c.node.name, all, Ints(shape.size(), 0), shape));
+  }
+
+  // 0: those that there are.
+  int64_t rows_wanted(const Contraction& c, int64_t axis) const {
+    const ValueId x = c.node.inputs[0];
+    if (const int64_t rows = padded_extent(x, axis); rows > 0) return rows;
+    const std::optional<Moved> from = c.node.op == "conv" ? moved_from(x, axis) : std::nullopt;
+    const int64_t has = editor_.shape(x)[axis], rows = from ? filled(from->value, has) : has;
+    const bool are_channels = from && (from->axis == 1 || from->axis == last_dim(from->value));
+    if (rows == has || !are_channels) return 0;
+    const Shape& w = editor_.shape(c.node.inputs[1]);
+    const auto each = static_cast<double>(num_elements(editor_.shape(c.node.outputs[0])) / w[c.filters] / has *
+                                          (num_elements(w) / w[c.filters]));
+    const auto cycles = [&](int64_t beside) {
+      return gathering_cycles(from->value, each * static_cast<double>(beside), beside, w[c.filters]);
+    };
+    const double copy = padding_cycles(from->value, from->axis, rows, is_copied(from->value, from->axis));
+    return cycles(rows) + copy < (variant_.empty() ? 1 : kMayPay) * cycles(has) ? rows : 0;
   }
 
   // Elements along an axis of what a value is filled up to, moved as it is; 0: it is not.

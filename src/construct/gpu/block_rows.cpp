@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "construct/elementwise.h"
-#include "core/model_units.h"
 #include "support/math.h"
 #include "te/reads.h"
 

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "core/model_units.h"
 #include "expr/analyzer.h"
 #include "support/join.h"
 #include "support/math.h"

@@ -1,15 +1,14 @@
-#include "construct/nest.h"
+#include "cost/nest.h"
 
 #include <algorithm>
 
-#include "core/model_units.h"
+#include "cost/calibrated.h"
 #include "expr/affine.h"
 #include "support/math.h"
 
-namespace tw::construct {
+namespace tw::cost {
 namespace {
 
-constexpr double kUsable = 0.75;       // of a cache: the rest holds stacks, tables, what associativity loses
 constexpr int64_t kFallbackLine = 64;  // of targets without described caches
 
 int64_t span_of(const AccessDim& dim, std::span<const int64_t> tile) {
@@ -121,7 +120,7 @@ double nest_ns(const Nest& nest, double arithmetic_ns, const TargetInfo& target,
     const MemoryLevel& cache = target.levels[i];
     const int64_t share = cache.capacity_bytes / (cache.shared ? units : 1);
     const int64_t line = std::max(cache.line_bytes, kFallbackLine);
-    const double bytes = traffic_bytes(nest, static_cast<int64_t>(kUsable * static_cast<double>(share)), line);
+    const double bytes = traffic_bytes(nest, static_cast<int64_t>(kCacheShare * static_cast<double>(share)), line);
     const double from = bandwidth(target.levels[i + 1], units);
     if (from <= 0) continue;
     (i == 0 ? near_ns : deep_ns) += bytes / from;
@@ -129,4 +128,4 @@ double nest_ns(const Nest& nest, double arithmetic_ns, const TargetInfo& target,
   return std::max(arithmetic_ns, near_ns) + kExposedTraffic * deep_ns;
 }
 
-}  // namespace tw::construct
+}  // namespace tw::cost

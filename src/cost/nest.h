@@ -10,7 +10,7 @@
 #include "core/target_info.h"
 #include "te/te.h"
 
-namespace tw::construct {
+namespace tw::cost {
 
 /// One dimension of what is read: index = sum of coefficient * axis.
 struct AccessDim {
@@ -60,4 +60,4 @@ double traffic_bytes(const Nest& nest, int64_t capacity, int64_t line_bytes);
 /// cores.
 double nest_ns(const Nest& nest, double arithmetic_ns, const TargetInfo& target, int units);
 
-}  // namespace tw::construct
+}  // namespace tw::cost

@@ -1,17 +1,14 @@
-#include "construct/cpu/stage_cost.h"
+#include "cost/stage.h"
 
 #include <algorithm>
 
+#include "cost/calibrated.h"
 #include "expr/elementary.h"
 #include "support/math.h"
 #include "te/reads.h"
 
-namespace tw::construct {
+namespace tw::cost {
 namespace {
-
-constexpr double kDivisionCycles = 10;  // of one vector: division and root are not pipelined
-constexpr double kFunctionCycles = 18;  // range reduction, polynomial, scaling
-constexpr double kRandomCycles = 120;   // 20 products of words, each of both halves of the lanes
 
 double cycles_of(const Expr& e) {
   if (e.op() == Op::kLoad) return 1;  // addresses cost nothing: they are counters
@@ -21,20 +18,6 @@ double cycles_of(const Expr& e) {
   if (e.op() == Op::kCall) return cycles + (e->name == kPhilox ? kRandomCycles : kFunctionCycles);
   return cycles + (e.op() == Op::kDiv && e.type().is_float() ? kDivisionCycles : 1);
 }
-
-// What takes no longer than so many beginnings and ends of a parallel region is short: one thread computes it, next to
-// what comes before and behind it, unless all of them need less than that part of its time.
-constexpr double kShortRegions = 8, kSharedPart = 0.7;
-
-}  // namespace
-
-double body_cycles(const te::Compute& compute) {
-  double cycles = 1;
-  for (const Expr& body : compute.body) cycles += cycles_of(body);
-  return cycles;
-}
-
-namespace {
 
 // Of all compute units together, their beginning and end included.
 double shared_ns(const Nest& nest, double arithmetic_ns, int64_t tiles, const TargetInfo& target) {
@@ -48,6 +31,12 @@ bool can_be_shared(int64_t tiles, const TargetInfo& target) { return tiles > 1 &
 
 }  // namespace
 
+double body_cycles(const te::Compute& compute) {
+  double cycles = 1;
+  for (const Expr& body : compute.body) cycles += cycles_of(body);
+  return cycles;
+}
+
 double run_ns(const Nest& nest, double arithmetic_ns, int64_t tiles, const TargetInfo& target) {
   const double serial_ns = nest_ns(nest, arithmetic_ns, target, 1);
   if (!can_be_shared(tiles, target)) return serial_ns;
@@ -57,8 +46,9 @@ double run_ns(const Nest& nest, double arithmetic_ns, int64_t tiles, const Targe
 bool threads_pay(const Nest& nest, double arithmetic_ns, int64_t tiles, const TargetInfo& target) {
   if (!can_be_shared(tiles, target)) return true;  // nothing is lost
   const double serial_ns = nest_ns(nest, arithmetic_ns, target, 1);
+  // One thread computes what is short, next to what comes before and behind it.
   if (serial_ns > kShortRegions * target.fork_join_ns) return true;
-  return shared_ns(nest, arithmetic_ns, tiles, target) < kSharedPart * serial_ns;
+  return shared_ns(nest, arithmetic_ns, tiles, target) < kSharedWorthIt * serial_ns;
 }
 
 Nest streaming_nest(const te::Program& program, const te::Compute& output, const std::vector<te::Axis>& reduced) {
@@ -79,4 +69,4 @@ Nest streaming_nest(const te::Program& program, const te::Compute& output, const
   return nest;
 }
 
-}  // namespace tw::construct
+}  // namespace tw::cost

@@ -1,11 +1,10 @@
 // Closed-form costs of stages that no register tile describes: issue cycles of their bodies, and the time of a nest on
 // all cores or one.
 #pragma once
-#include "construct/cpu/tile.h"
-#include "construct/nest.h"
 #include "core/target_info.h"
+#include "cost/nest.h"
 
-namespace tw::construct {
+namespace tw::cost {
 
 /// Issue cycles of `compute` for one vector of points: loads, operations and elementary functions of its body, the
 /// combination of a reduction, and a store. An issue cycle is the time of one FMA at peak.
@@ -23,4 +22,4 @@ bool threads_pay(const Nest& nest, double arithmetic_ns, int64_t tiles, const Ta
 /// stages where they are read along these axes, and the output.
 Nest streaming_nest(const te::Program& program, const te::Compute& output, const std::vector<te::Axis>& reduced);
 
-}  // namespace tw::construct
+}  // namespace tw::cost

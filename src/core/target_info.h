@@ -66,6 +66,8 @@ struct DeviceRates {
 
 /// Threads of a GPU that issue together: a warp of every NVIDIA GPU.
 inline constexpr int64_t kWarpThreads = 32;
+/// Bytes of an SM's shared memory beside a block's rows: for what its threads combine, and for the hardware.
+inline constexpr int64_t kReservedShared = 4096;
 
 /// What one SM of a GPU does in each of its cycles at best, and what it holds. Schedules and their costs ask it; on
 /// CPUs all is 0. targets/cuda/data_sheets.cpp has the values and their sources.

@@ -1,20 +1,15 @@
-// All constants of cost that were fitted: what no data sheet says and no machine model measures. scripts/check_costs.py
-// refuses them anywhere else. What a device can do (rates, capacities, latencies) is TargetInfo's.
-//
-// A line says what the constant is of, its unit, and how it was found, as far as that was written down; "by hand" is
-// from single measurements, without a script that finds it again. The head of a group says for which machines, and
-// when its constants came. A constant without a unit is a share or a factor. A cycle is an issue cycle of a CPU's core,
-// the time of one FMA at peak (cost/units.h), or a clock cycle of an SM. Refitting: docs/internals/adr/0053.
+// All constants of cost that were fitted: what no data sheet says and no machine model measures; what a device can do
+// is TargetInfo's. scripts/check_costs.py refuses them elsewhere. A line says of what, the unit, how it was found as
+// far as that was written down, and when it came; the head of a group for which machines. Without a unit it is a share
+// or a factor. A cycle is an issue cycle of a core, the time of one FMA at peak, or a clock cycle of an SM.
 #pragma once
 #include <cstdint>
 
 namespace tw::cost {
 
-// ---- Machines without parameters: a small server core. 2026-11-22.
-inline constexpr double kNominalFlopPerNs = 50;   // flop a ns
-inline constexpr double kNominalBytesPerNs = 20;  // bytes a ns
-
-// ---- Caches of CPUs. x86-64, 2026-11-22; how: not recorded, but for the first.
+// ---- Caches of CPUs. x86-64, 2026-11-22; how: not recorded, but as noted.
+inline constexpr double kNominalFlopPerNs = 50;   // flop a ns, of machines without parameters: a small server core
+inline constexpr double kNominalBytesPerNs = 20;  // bytes a ns of it
 inline constexpr double kExposedTraffic = .3;  // of contiguous traffic, not hidden by prefetching; on three x86 cores
 inline constexpr double kCacheShare = .75;     // of a cache, for what is read again; stacks and tables have the rest
 inline constexpr double kKeptShare = .5;       // of a cache, for what is still there after other values have passed
@@ -30,10 +25,8 @@ inline constexpr double kIndistinct = .002;      // difference that the predicti
 inline constexpr double kWidenCycles = 1;        // an f32 of a 16-bit float: a shift or a conversion; 2026-11-22
 inline constexpr double kAccumulateCycles = 10;  // entering a tile again, adding a vector of sums to memory; 2026-11-22
 inline constexpr double kPositionLoopCycles = 80;  // the innermost loop anew, for another filter position; 2026-11-22
-
-// ---- Roller's search for tiles of CPUs. 2026-11-22; how: not recorded.
-inline constexpr double kEnoughArithmetic = 4;  // times the loading time: a tile that computes so long is large enough
-inline constexpr double kMaxWaste = .03;        // of an axis, padding of its last part: Roller's epsilon
+inline constexpr double kEnoughArithmetic = 4;     // times the loading time: a tile is large enough; 2026-11-22
+inline constexpr double kMaxWaste = .03;           // of an axis, padding of its last part: Roller's epsilon; 2026-11-22
 
 // ---- Stages of CPUs without a register tile, cycles of a vector unless said. x86-64; how: not recorded, but counted
 // where the instructions are named.
@@ -103,31 +96,30 @@ inline constexpr double kAccessCycles = .125;   // a thread's access of a copied
 inline constexpr double kShortAccess = 6;       // times: too short for the background, latency shows; 2026-11-23
 inline constexpr double kMayPay = 3;            // times the predicted time: padding worth measuring; 2026-11-23
 
-// ---- Chains of products on GPUs, cycles of an SM unless said. H100; how: not recorded, but as noted.
-inline constexpr double kChainTileCycles = 1500;          // launch of a tile; 2026-11-25
-inline constexpr double kRowBarrierCycles = 1500;         // barriers of a block of rows; 2026-11-25
-inline constexpr double kStreamedBlockCycles = 500;       // barrier and waits of a block of keys; 2026-11-25
-inline constexpr double kWholeRowElementCycles = .08;     // an element between the products; 2026-11-23
-inline constexpr double kStreamedElementCycles = .05;     // the same, block by block; 2026-11-25
-inline constexpr double kWholeRowProducts = .5;           // of the rate of warps' matrix instructions; 2026-11-23
-inline constexpr double kStreamedProducts = 1.220703125;  // of the same rate, operands apart; 2026-11-25
-inline constexpr double kStreamedOperands = 13.28125;     // products for a byte from shared memory; 2026-11-25
-inline constexpr double kWarpsAlone = 8;                  // warps: with fewer a tile alone waits for itself; 2026-11-23
-inline constexpr double kSplitL2 = 1.0 / 3;               // of an SM's share of L2, all tiles of split keys; 2026-11-26
-inline constexpr double kCombiningCycles = 3000;          // launch of the kernel that combines split keys; 2026-11-26
-inline constexpr double kTupleCycles = 40;                // of a tuple there, which waits for the last; 2026-11-26
-inline constexpr double kNextProductCycles = 800;         // a product waits for the sums of the one before; 2026-11-25
+// ---- Chains of products, rows and scattered sums on GPUs, cycles of an SM unless said. H100; how: not recorded, but
+// as noted.
+inline constexpr double kChainTileCycles = 1500;            // launch of a tile; 2026-11-25
+inline constexpr double kRowBarrierCycles = 1500;           // barriers of a block of rows; 2026-11-25
+inline constexpr double kStreamedBlockCycles = 500;         // barrier and waits of a block of keys; 2026-11-25
+inline constexpr double kWholeRowElementCycles = .08;       // an element between the products; 2026-11-23
+inline constexpr double kStreamedElementCycles = .05;       // the same, block by block; 2026-11-25
+inline constexpr double kWholeRowProducts = .5;             // of the rate of warps' matrix instructions; 2026-11-23
+inline constexpr double kStreamedProducts = 1250.0 / 1024;  // of the same rate, operands apart; 2026-11-25
+inline constexpr double kStreamedOperands = 1700.0 / 128;   // products for a byte from shared memory; 2026-11-25
+inline constexpr double kWarpsAlone = 8;             // warps: with fewer a tile alone waits for itself; 2026-11-23
+inline constexpr double kSplitL2 = 1.0 / 3;          // of an SM's share of L2, all tiles of split keys; 2026-11-26
+inline constexpr double kCombiningCycles = 3000;     // launch of the kernel that combines split keys; 2026-11-26
+inline constexpr double kTupleCycles = 40;           // of a tuple there, which waits for the last; 2026-11-26
+inline constexpr double kNextProductCycles = 800;    // a product waits for the sums of the one before; 2026-11-25
 inline constexpr double kApartUnoverlapped = .3;     // of the shorter time, products apart; fitted to pairs; 2026-11-25
 inline constexpr double kTogetherUnoverlapped = .6;  // the same in one kernel; fitted to pairs; 2026-11-25
 inline constexpr double kTogetherWorthIt = .875;     // of the time apart; 2026-11-25
 inline constexpr double kBehindShare = .5;           // of a kernel's cycles, behind another one; 2026-11-25
 inline constexpr double kGroupsReached = .75;        // of the rate of warp groups, by products apart; 2026-11-25
-
-// ---- Rows and scattered sums on GPUs, cycles. H100; how: not recorded.
-inline constexpr double kThreadTermCycles = 4;     // a term or element of a thread's row: loads are apart; 2026-11-25
-inline constexpr int64_t kCombinedTerms = 8;       // terms' time: lanes that share a sum combine it; 2026-11-26
-inline constexpr double kIndexIssueCycles = 2;     // a warp's instructions for an index, on a scheduler; 2026-11-29
-inline constexpr double kIndexLatencyCycles = 24;  // their latency; 2026-11-29
+inline constexpr double kThreadTermCycles = 4;       // a term or element of a thread's row: loads are apart; 2026-11-25
+inline constexpr int64_t kCombinedTerms = 8;         // terms' time: lanes that share a sum combine it; 2026-11-26
+inline constexpr double kIndexIssueCycles = 2;       // a warp's instructions for an index, on a scheduler; 2026-11-29
+inline constexpr double kIndexLatencyCycles = 24;    // their latency; 2026-11-29
 inline constexpr double kHitCycles = 700;  // until a term is there, asked for when its index is found; 2026-11-29
 
 }  // namespace tw::cost

@@ -7,11 +7,6 @@
 #include "support/math.h"
 
 namespace tw::cost {
-namespace {
-
-constexpr int64_t kLinesTogether = 8;  // lines of a swizzle atom, wgmma operands
-
-}  // namespace
 
 int64_t sums_of_thread(const ThreadBlockTile& tile) { return tile.num_sums() / tile.threads(); }
 
@@ -42,6 +37,7 @@ int64_t ThreadBlockTile::line_pad_bytes(int64_t bytes) const {
 }
 
 int64_t ThreadBlockTile::shared_bytes(int64_t bytes) const {
+  constexpr int64_t kLinesTogether = 8;  // of a swizzle atom, wgmma operands
   int64_t lines = extent(rows) + ceil_div(halo, kLinesTogether) * kLinesTogether;
   lines += columns_stay ? 0 : extent(columns) * filter_positions;
   const int64_t pad = line_pad_bytes(bytes), products = extent(batch);

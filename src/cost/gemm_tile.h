@@ -95,8 +95,7 @@ double predicted_cycles(const ThreadBlockTile& tile, const GemmProblem& problem,
 /// A block of a kernel of the template library. Kernels of warps have `row_warps` and `column_warps`; those of warp
 /// groups have none.
 struct TemplateTile {
-  int m = 0, n = 0;                         // of its tile
-  int steps = 0;                            // of a k-block
+  int m = 0, n = 0, steps = 0;              // of its tile, and of a k-block
   int row_cluster = 1, column_cluster = 1;  // blocks that share what they load
   int row_warps = 0, column_warps = 0;
   int shared_steps = 0;   // stream-K: k-blocks that a block has at least; 0: blocks have whole sums

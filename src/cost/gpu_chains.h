@@ -8,13 +8,11 @@ namespace tw::cost {
 struct WholeRowsTile {
   int64_t rows, warps, blocks = 1;
 };
-
-/// What such tiles do: `m` rows of each of a batch, of `length` elements between the products; `depth` counts the steps
-/// of the first product and the columns of the last; a tile has `shared_bytes`, and fetches `operand_bytes` once.
+/// What such tiles do: `m` rows of each of a batch, of `length` elements between the products; `depth` is the steps of
+/// the first product and the columns of the last; a tile has `shared_bytes`, and fetches `operand_bytes` once.
 struct WholeRowsWork {
   int64_t batch, m, length, depth, shared_bytes, operand_bytes;
 };
-
 /// Time in ns: waves of tiles, each its launch, its operands from L2, and for each block of rows its barriers and
 /// rows * length * (an element's cycles + depth / the rate that its products reach).
 double whole_rows_ns(const WholeRowsTile& tile, const WholeRowsWork& work, const TargetInfo& target);
@@ -31,22 +29,19 @@ struct StreamedTile {
   /// With a warp for TMA beside several groups; registers go to blocks as if it were a group.
   int64_t block_threads() const { return threads() + (by_groups() && warps > kGroupWarps ? kWarpThreads : 0); }
 };
-
 /// What such tiles do: `m` rows of each of a batch, along `length` elements; `depth` counts the steps of the products
 /// before the last one and its columns; a thread has `registers`, a tile `shared_bytes`.
 struct StreamedWork {
   int64_t batch, m, length, depth, registers, shared_bytes;
 };
-
 /// Time in ns: waves of tiles, each its launch, and for each block its barrier and the cycles of its elements, of which
 /// rows of a warp share what comes from shared memory for each instruction.
 double streamed_ns(const StreamedTile& tile, const StreamedWork& work, const TargetInfo& target);
 
-/// Tiles with a part of the keys each: `parts` of a row, which a second kernel combines.
+/// Tiles with a part of the keys each: `parts` of a row, which a second kernel combines; bytes are of a tile.
 struct SplitWork {
-  int64_t batch, parts, shared_bytes, operand_bytes;  // the last two of a tile
+  int64_t batch, parts, shared_bytes, operand_bytes;
 };
-
 /// Time in ns: waves of tiles, whose operands all come at once; and the second kernel, tuple after tuple.
 double split_ns(const SplitWork& work, const TargetInfo& target);
 

@@ -12,27 +12,25 @@ namespace {
 constexpr int64_t kTilePixels = 6;   // rows of a register tile
 constexpr int64_t kTileVectors = 2;  // columns of a register tile
 
-double or_nominal(double figure, double nominal) { return figure > 0 ? figure : nominal; }
+double or_nominal(double figure) { return figure > 0 ? figure : kNominalBytesPerNs; }
 
 double as_double(int64_t x) { return static_cast<double>(x); }
 
-// The nearest level that holds `bytes`; null where no levels are known.
-const MemoryLevel* level_of(double bytes, const TargetInfo& target) {
-  for (const MemoryLevel& level : target.levels) {
-    if (bytes <= kCacheShare * as_double(level.capacity_bytes)) return &level;
-  }
-  return target.levels.empty() ? nullptr : &target.levels.back();
+// Of the nearest level that holds `bytes`, or the last one.
+double rate(double bytes, double MemoryLevel::*figure, const TargetInfo& target) {
+  const auto holds = [&](const MemoryLevel& level) { return bytes <= kCacheShare * as_double(level.capacity_bytes); };
+  if (target.levels.empty()) return kNominalBytesPerNs;
+  const auto level = std::ranges::find_if(target.levels, holds);
+  return or_nominal((level == target.levels.end() ? target.levels.back() : *level).*figure);
 }
 
 // `bytes` read and as many written, in the same order.
 double copy_ns(double bytes, const TargetInfo& target) {
-  const MemoryLevel* level = level_of(2 * bytes, target);
-  return 2 * bytes / or_nominal(level == nullptr ? 0 : level->copy_per_ns, kNominalBytesPerNs) + target.barrier_ns;
+  return 2 * bytes / rate(2 * bytes, &MemoryLevel::copy_per_ns, target) + target.barrier_ns;
 }
 
 double read_ns(double bytes, const TargetInfo& target) {
-  const MemoryLevel* level = level_of(bytes, target);
-  return bytes / or_nominal(level == nullptr ? 0 : level->read_per_ns, kNominalBytesPerNs);
+  return bytes / rate(bytes, &MemoryLevel::read_per_ns, target);
 }
 
 // Whether lines `stride` lines apart, `count` of them, stay in a cache together: they share some of its sets.
@@ -56,7 +54,7 @@ double scattered_rows_ns(const SpatialProblem& p, const TargetInfo& target) {
   const double tiles = as_double(p.batch * ceil_div(p.points, kTilePixels) *
                                  ceil_div(p.out_channels, kTileVectors * p.lanes) * p.groups);
   const double bytes = tiles * as_double(p.channels * p.filter_positions * line);
-  return std::max(streamed, kExposedRows * bytes / or_nominal(target.levels[home].read_per_ns, kNominalBytesPerNs));
+  return std::max(streamed, kExposedRows * bytes / or_nominal(target.levels[home].read_per_ns));
 }
 
 // Threads gather pixels for each filter position anew, padding on the way: from planes one element at a time.

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "construct/elementwise.h"
-#include "cost/stage.h"
+#include "cost/nest.h"
 #include "cost/units.h"
 #include "support/math.h"
 

@@ -8,7 +8,7 @@
 #include "construct/construct.h"
 #include "construct/cpu/epilogue.h"
 #include "construct/elementwise.h"
-#include "cost/stage.h"
+#include "cost/nest.h"
 #include "cost/units.h"
 #include "expr/affine.h"
 #include "schedule/match/stages.h"

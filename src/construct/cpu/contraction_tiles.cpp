@@ -9,7 +9,7 @@
 #include <set>
 #include <tuple>
 
-#include "cost/stage.h"
+#include "cost/nest.h"
 #include "cost/units.h"
 #include "expr/analyzer.h"
 #include "support/math.h"

@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "construct/elementwise.h"
-#include "cost/stage.h"
+#include "cost/nest.h"
 #include "cost/units.h"
 #include "expr/affine.h"
 #include "schedule/match/stages.h"

@@ -7,7 +7,7 @@
 
 #include "construct/construct.h"
 #include "construct/elementwise.h"
-#include "cost/stage.h"
+#include "cost/nest.h"
 #include "cost/units.h"
 #include "support/math.h"
 #include "te/reads.h"

@@ -16,7 +16,6 @@ namespace {
 constexpr int64_t kThreads[] = {256, 128};         // elements of a line at a time
 constexpr int64_t kTogether[] = {1, 8};            // indices that a thread reads at a time
 constexpr int64_t kResident[] = {1, 2, 4, 8, 16};  // blocks on a unit, whose sums share its memory
-constexpr int64_t kReservedShared = 4096;
 
 struct Block {
   int64_t lines = 1, threads = 1;

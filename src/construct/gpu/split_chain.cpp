@@ -16,9 +16,8 @@ namespace {
 using schedule::Chain;
 using Names = std::vector<std::string>;
 
-constexpr int64_t kReservedShared = 4096;  // bytes of a tile for what threads combine, and for the hardware
-constexpr int64_t kTogether = 8;           // tuples that a thread loads at a time
-constexpr int64_t kMaxThreads = 128;       // of a tile of the second kernel
+constexpr int64_t kTogether = 8;      // tuples that a thread loads at a time
+constexpr int64_t kMaxThreads = 128;  // of a tile of the second kernel
 
 struct Shape {
   int64_t rows, warps, keys;

@@ -111,8 +111,7 @@ class StreamedChain {
     }
   }
   void attach_operand(ProductLoops& loops, Side side, const std::string& stage, const std::string& loop) const {
-    const int64_t steps = &loops.tile() == &scores_tile_ ? scores_tile_.tile_k : shape_.block;
-    by_groups() ? loops.attach_blocks(side, stage, loop) : loops.attach_operand(side, stage, loop, steps);
+    by_groups() ? loops.attach_blocks(side, stage, loop) : loops.attach_operand(side, stage, loop, loops.tile().tile_k);
   }
 
   StreamedWork work() const {

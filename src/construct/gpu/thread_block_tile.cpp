@@ -1,7 +1,6 @@
 #include "construct/gpu/thread_block_tile.h"
 
 #include <algorithm>
-#include <array>
 #include <numeric>
 
 #include "support/math.h"
@@ -24,15 +23,13 @@ constexpr GroupTile kGroupTiles[] = {{2, 1, 256}, {2, 2, 128}, {2, 1, 192}, {2, 
 struct ThreadTile {
   int64_t row_threads, column_threads, rows, vectors;
 };
-constexpr std::array<ThreadTile, 5> kThreadTiles = {
-    {{16, 16, 8, 2}, {16, 16, 4, 1}, {8, 16, 4, 1}, {8, 8, 4, 1}, {8, 8, 2, 1}}};
+constexpr ThreadTile kThreadTiles[] = {{16, 16, 8, 2}, {16, 16, 4, 1}, {8, 16, 4, 1}, {8, 8, 4, 1}, {8, 8, 2, 1}};
 
 // Narrow products of a batch beside each other: warps of rows and of the batch, instructions of a warp along rows.
 struct PackedTile {
   int64_t row_warps, batch_warps, rows;
 };
-constexpr std::array<PackedTile, 7> kPackedTiles = {
-    {{4, 1, 1}, {4, 1, 2}, {8, 1, 1}, {2, 2, 1}, {2, 2, 2}, {4, 2, 1}, {4, 2, 2}}};
+constexpr PackedTile kPackedTiles[] = {{4, 1, 1}, {4, 1, 2}, {8, 1, 1}, {2, 2, 1}, {2, 2, 2}, {4, 2, 1}, {4, 2, 2}};
 
 // The columns of `eighths` instructions: each leaves pairs of columns with its threads, and the pairs that a thread has
 // of several instructions are neighbours, up to `neighbours` columns.
@@ -222,20 +219,18 @@ std::vector<ThreadBlockTile> staged(ThreadBlockTile tile, const GemmProblem& pro
 }  // namespace
 
 std::vector<ThreadBlockTile> thread_block_tiles(const GemmProblem& problem, const TargetInfo& target) {
-  std::vector<ThreadBlockTile> tiles;
+  std::vector<ThreadBlockTile> shapes, tiles;
   if (problem.by_matrix) {
     if (has_feature(target, "wgmma")) {
-      for (const GroupTile& g : kGroupTiles) add_tiles(g, problem, tiles);
+      for (const GroupTile& g : kGroupTiles) add_tiles(g, problem, shapes);
     }
     if (problem.filter_positions == 1) {
-      for (const WarpTile& w : kWarpTiles) tiles.push_back(tile_of(w, problem.neighbours));
-      if (problem.packs && problem.kept_bytes == 0) add_packed(problem, tiles);
+      for (const WarpTile& w : kWarpTiles) shapes.push_back(tile_of(w, problem.neighbours));
+      if (problem.packs && problem.kept_bytes == 0) add_packed(problem, shapes);
     }
   } else {
-    for (const ThreadTile& t : kThreadTiles) tiles.push_back(tile_of(t));
+    for (const ThreadTile& t : kThreadTiles) shapes.push_back(tile_of(t));
   }
-  std::vector<ThreadBlockTile> shapes = std::move(tiles);
-  tiles.clear();
   for (ThreadBlockTile& tile : shapes) {
     const int64_t rows = ThreadBlockTile::extent(tile.rows);
     if (problem.kept_bytes > 0 && (rows < problem.m || rows >= 2 * problem.m)) continue;

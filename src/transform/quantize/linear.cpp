@@ -1,7 +1,5 @@
 #include "transform/quantize/linear.h"
 
-#include <cmath>
-
 #include "expr/scalar.h"
 
 namespace tw::transform {

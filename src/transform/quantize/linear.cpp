@@ -1,5 +1,7 @@
 #include "transform/quantize/linear.h"
 
+#include <cmath>
+
 #include "expr/scalar.h"
 
 namespace tw::transform {

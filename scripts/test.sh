@@ -115,6 +115,7 @@ step models-dynamic "$TW_PYTHON" scripts/make_models.py "$TW_MODELS_DIR" --skip-
 say "ctest"
 run_ctest
 check layers python3 scripts/check_layers.py
+check costs python3 scripts/check_costs.py
 check options python3 scripts/check_options.py
 check sizes python3 scripts/check_sizes.py
 check picture python3 scripts/draw_results.py --check

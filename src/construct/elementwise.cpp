@@ -6,8 +6,8 @@
 #include <bit>
 #include <numeric>
 
-#include "construct/nest.h"
-#include "core/model_units.h"
+#include "cost/nest.h"
+#include "cost/units.h"
 #include "support/math.h"
 #include "te/reads.h"
 
@@ -44,14 +44,11 @@ namespace {
 // Vectors that an elementary function works on side by side: its steps wait for each other, and the core looks only a
 // few dozen instructions ahead for others that are ready.
 constexpr int64_t kFunctionVectors = 4;
-constexpr double kGatherCycles = 1.5;  // loading and inserting one lane
-constexpr double kColumnCycles = 4;    // a column of a block that is transposed in registers
-constexpr double kFlopPerCycle = 2;    // of one lane
 
 // The loops of one element-wise stage, outermost first, the vector last.
 struct StageLoops {
   std::vector<std::string> names;
-  std::vector<NestLoop> loops;
+  std::vector<cost::NestLoop> loops;
 };
 
 class ElementwiseScheduler {
@@ -65,12 +62,12 @@ class ElementwiseScheduler {
     lanes_ = c_.axes.back().extent;
     nest_.axes = c_.axes;
     for (const te::Tensor& out : c_.outputs)
-      nest_.accesses.push_back(make_access(out, out(te::variables(c_.axes)), c_.axes));
+      nest_.accesses.push_back(cost::make_access(out, out(te::variables(c_.axes)), c_.axes));
     for (const te::Compute* stage : stages_) {
       lanes_ = std::clamp<int64_t>(lanes_, 1, lanes_for(*stage, target));
       te::visit_reads(*stage, [&](const Expr& read) {
         if (!holds(stages_, read->name))
-          nest_.accesses.push_back(make_access(program.tensor(read->name), read, stage->axes));
+          nest_.accesses.push_back(cost::make_access(program.tensor(read->name), read, stage->axes));
       });
     }
   }
@@ -87,7 +84,7 @@ class ElementwiseScheduler {
       s.unroll(c_.name(), c_.axes[*crossing].name + ".1");
     }
     std::vector<int64_t> extents;
-    for (const NestLoop& l : plan.loops) extents.push_back(l.trips);
+    for (const cost::NestLoop& l : plan.loops) extents.push_back(l.trips);
     const std::vector<std::string> tiles = tile_loops(plan.names, extents);
     if (!tiles.empty()) s.parallel(c_.name(), tiles);
     hold(s, stages_, plan.names[plan.names.size() - (lanes_ > 1 ? 2 : 1)], lanes_);
@@ -134,12 +131,12 @@ class ElementwiseScheduler {
   std::optional<size_t> best_crossing() const {
     std::optional<size_t> best;
     double best_ns = predict(std::nullopt);
-    for (const Access& access : nest_.accesses) {
+    for (const cost::Access& access : nest_.accesses) {
       if (access.dims.empty() || lanes_ < 2) continue;
       for (const auto& [axis, coefficient] : access.dims.back().terms) {
         if (axis == last_ || c_.axes[axis].extent < line_) continue;
         const double ns = predict(axis);
-        if (ns < best_ns * 0.98) {
+        if (ns < best_ns * cost::kCrossingWorthIt) {
           best = axis;
           best_ns = ns;
         }
@@ -149,29 +146,28 @@ class ElementwiseScheduler {
   }
 
   double predict(std::optional<size_t> crossing) const {
-    Nest nest = nest_;
+    cost::Nest nest = nest_;
     nest.loops = loops(crossing).loops;
-    return nest_ns(nest, arithmetic_ns(crossing), target_, 1);
+    return cost::nest_ns(nest, arithmetic_ns(crossing), target_, 1);
   }
 
   double arithmetic_ns(std::optional<size_t> crossing) const {
     double cycles = 0;  // of one vector
-    for (const Access& access : nest_.accesses) cycles += load_cycles(access, crossing);
+    for (const cost::Access& access : nest_.accesses) cycles += load_cycles(access, crossing);
     const double vectors = static_cast<double>(te::num_points(c_.axes)) / static_cast<double>(lanes_);
-    const double peak = peak_flop_per_ns(target_);
-    return cycles * vectors * kFlopPerCycle * static_cast<double>(lanes_) / peak;
+    return cycles * vectors * 2 * static_cast<double>(lanes_) / cost::peak_flop_per_ns(target_);
   }
 
   // With the lines of `access` along the unrolled axis, the loads of neighbouring points are columns of one block.
-  double load_cycles(const Access& access, std::optional<size_t> crossing) const {
+  double load_cycles(const cost::Access& access, std::optional<size_t> crossing) const {
     if (runs_along_last(access)) return 1;
     const bool columns = crossing && std::ranges::any_of(access.dims.back().terms, [&](const auto& term) {
                            return term.first == *crossing && term.second == 1;
                          });
-    return columns ? kColumnCycles : kGatherCycles * static_cast<double>(lanes_);
+    return columns ? cost::kTransposedCycles : cost::kLaneCycles * static_cast<double>(lanes_);
   }
 
-  bool runs_along_last(const Access& access) const {
+  bool runs_along_last(const cost::Access& access) const {
     for (size_t d = 0; d < access.dims.size(); ++d) {
       for (const auto& [axis, coefficient] : access.dims[d].terms) {
         if (axis == last_) return d + 1 == access.dims.size() && coefficient == 1;
@@ -186,7 +182,7 @@ class ElementwiseScheduler {
   size_t last_;
   int64_t line_;  // f32 in a line: points along another tensor's contiguous axis inside a tile
   int64_t lanes_ = 1;
-  Nest nest_;
+  cost::Nest nest_;
 };
 
 // A reduction: vectors along the last axis when it is long enough, serial reductions inside.

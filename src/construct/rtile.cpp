@@ -1,21 +1,27 @@
 #include "construct/rtile.h"
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 
+#include "cost/calibrated.h"
 #include "support/math.h"
 
 namespace tw::construct {
 namespace {
 
-constexpr double kSurplus = 4;      // arithmetic time over loading time from which a tile is large enough
-constexpr double kMaxWaste = 0.03;  // padding of the last part, in shares of the axis: Roller's epsilon
 constexpr size_t kMaxVisits = 400;  // of the search: levels of real operators end far below
 
 double points(const RTile& tile) {
   double n = 1;
   for (const int64_t size : tile) n *= static_cast<double>(size);
   return n;
+}
+
+// Registers beside the sums and a step's vectors of B: an element of A in all lanes. Where one product alone uses it,
+// the compiler puts the new sum there, and needs another to turn all sums around without spills.
+int64_t temporaries(int64_t vectors, const TileProblem& p) {
+  return (vectors == 1 && !p.a_is_vector ? 2 : 1) + p.product.registers;
 }
 
 class ScaleUp {
@@ -43,15 +49,16 @@ class ScaleUp {
       if (next == 0) continue;
       Step step{reuse_score(space_, tile, axis, next), tile};
       step.tile[axis] = next;
-      if (footprint_bytes(space_.nest, step.tile, space_.line_bytes) <= capacity_) all.push_back(std::move(step));
+      if (cost::footprint_bytes(space_.nest, step.tile, space_.line_bytes) <= capacity_) all.push_back(std::move(step));
     }
     std::ranges::stable_sort(all, [](const Step& a, const Step& b) { return a.score > b.score; });
     return all;
   }
 
   bool loads_fast(const RTile& tile) const {
-    const double load_ns = static_cast<double>(footprint_bytes(space_.nest, tile, space_.line_bytes)) / bytes_per_ns_;
-    return load_ns * kSurplus <= points(tile) * space_.ns_per_point;
+    const double load_ns =
+        static_cast<double>(cost::footprint_bytes(space_.nest, tile, space_.line_bytes)) / bytes_per_ns_;
+    return load_ns * cost::kEnoughArithmetic <= points(tile) * space_.ns_per_point;
   }
 
   void visit(const RTile& tile, double score) {
@@ -75,6 +82,28 @@ class ScaleUp {
 
 }  // namespace
 
+std::vector<RegisterTile> best_tiles(const TileProblem& p, const TargetInfo& target, size_t count) {
+  std::vector<RegisterTile> all;
+  const int64_t max_vectors = std::min<int64_t>(4, ceil_div(p.columns, p.lanes));
+  for (int64_t vectors = max_vectors; vectors >= 1; --vectors) {
+    const int64_t max_rows =
+        std::max<int64_t>(1, (target.vector_registers - temporaries(vectors, p) - vectors) / vectors);
+    for (int64_t inner = std::min(p.inner_rows, max_rows); inner >= 1; --inner) {
+      for (int64_t outer = std::min(p.outer_rows, max_rows / inner); outer >= 1; --outer) {
+        RegisterTile tile{outer, inner, vectors};
+        tile.cycles = cost::step_cycles(tile, p, target);
+        all.push_back(tile);
+      }
+    }
+  }
+  // The larger tile first where the prediction does not tell them apart.
+  const double min = std::ranges::min_element(all, {}, &RegisterTile::cycles)->cycles;
+  const auto rank = [&](const RegisterTile& t) { return std::floor((t.cycles / min - 1) / cost::kIndistinct); };
+  std::ranges::stable_sort(all, {}, rank);
+  if (all.size() > count) all.resize(count);
+  return all;
+}
+
 int64_t next_aligned_axis_size(int64_t extent, const AxisAlignment& alignment, int64_t size) {
   if (size >= extent) return 0;
   const int64_t units = ceil_div(extent, alignment.unit);
@@ -83,13 +112,13 @@ int64_t next_aligned_axis_size(int64_t extent, const AxisAlignment& alignment, i
   for (int64_t fewer = parts - 1; fewer >= 1; --fewer) {
     const int64_t part = ceil_div(units, fewer);
     const double waste = static_cast<double>(ceil_div(units, part) * part) / static_cast<double>(units) - 1;
-    if (part * alignment.unit > size && waste <= kMaxWaste) return part * alignment.unit;
+    if (part * alignment.unit > size && waste <= cost::kMaxWaste) return part * alignment.unit;
   }
   return 0;
 }
 
 double tile_traffic(const RTileSpace& space, const RTile& tile) {
-  double bytes = static_cast<double>(footprint_bytes(space.nest, tile, space.line_bytes));
+  double bytes = static_cast<double>(cost::footprint_bytes(space.nest, tile, space.line_bytes));
   for (size_t a = 0; a < tile.size(); ++a)
     bytes *= static_cast<double>(ceil_div(space.nest.axes[a].extent, std::max<int64_t>(1, tile[a])));
   return bytes;
@@ -99,8 +128,8 @@ double reuse_score(const RTileSpace& space, const RTile& tile, size_t axis, int6
   RTile larger = tile;
   larger[axis] = size;
   const double saved = tile_traffic(space, tile) - tile_traffic(space, larger);
-  const auto grown = static_cast<double>(footprint_bytes(space.nest, larger, space.line_bytes) -
-                                         footprint_bytes(space.nest, tile, space.line_bytes));
+  const auto grown = static_cast<double>(cost::footprint_bytes(space.nest, larger, space.line_bytes) -
+                                         cost::footprint_bytes(space.nest, tile, space.line_bytes));
   return saved / std::max(1.0, grown);
 }
 

@@ -5,9 +5,16 @@
 #include <string>
 #include <vector>
 
-#include "construct/nest.h"
+#include "cost/nest.h"
+#include "cost/register_tile.h"
 
 namespace tw::construct {
+
+using cost::RegisterTile, cost::TileProblem;
+
+/// The `count` register tiles with the least predicted time (cost::step_cycles) among those that fit the registers,
+/// best first: outer*inner*vectors accumulators + vectors of B + 1 broadcast <= registers.
+std::vector<RegisterTile> best_tiles(const TileProblem& problem, const TargetInfo& target, size_t count);
 
 /// Points along each axis of the operator.
 using RTile = std::vector<int64_t>;
@@ -20,7 +27,7 @@ struct AxisAlignment {
 
 /// An operator to be tiled at one memory level.
 struct RTileSpace {
-  const Nest& nest;  // axes and accesses; its loops do not matter here
+  const cost::Nest& nest;  // axes and accesses; its loops do not matter here
   std::vector<AxisAlignment> alignment;
   double ns_per_point = 0;  // arithmetic of one point of all axes
   int64_t line_bytes = 64;

@@ -64,6 +64,28 @@ struct DeviceRates {
   std::string from;      // "data sheet of NAME" or "measured on NAME"
 };
 
+/// Threads of a GPU that issue together: a warp of every NVIDIA GPU.
+inline constexpr int64_t kWarpThreads = 32;
+/// Bytes of an SM's shared memory beside a block's rows: for what its threads combine, and for the hardware.
+inline constexpr int64_t kReservedShared = 4096;
+
+/// What one SM of a GPU does in each of its cycles at best, and what it holds. Schedules and their costs ask it; on
+/// CPUs all is 0. targets/cuda/data_sheets.cpp has the values and their sources.
+struct SmRates {
+  double cycles_per_ns = 0;    // under load
+  double thread_products = 0;  // f32 multiply-adds of its threads, a cycle
+  double warp_products = 0;    // multiply-adds of 16-bit floats by matrix instructions of warps, a cycle; of tf32 half
+  double group_products = 0;   // the same by those of warp groups; 0: there are none
+  double shared_bytes = 0;     // from or to shared memory, a cycle
+  double l2_bytes = 0;         // from L2, a cycle, by one SM alone
+  double all_l2_bytes = 0;     // from L2, a cycle, by all SMs together
+  double l2_share = 0;         // from L2, a cycle, by each of all SMs
+  double dram_share = 0;       // from or to memory, a cycle, by each of all SMs
+  double kernel_cycles = 0;    // of one more kernel, beyond its work
+  int64_t registers = 0;       // of 32 bits
+  int64_t reserved_bytes = 0;  // of shared memory, for a block's barriers and the hardware
+};
+
 struct TargetInfo {
   DeviceKind kind = DeviceKind::kCpu;
   std::string name;       // "cpu:x86-64-v4", "cuda:sm_90a"
@@ -76,6 +98,7 @@ struct TargetInfo {
   std::vector<VectorPeak> peaks;  // by width, narrowest first; flop_per_ns is that of the widest
   double fork_join_ns = 0;        // one parallel region of the runtime on all compute units, beyond its tiles
   double barrier_ns = 0;          // from one step of a region to the next, beyond their tiles
+  SmRates sm = {};                // of GPUs
   DeviceRates device = {};        // of GPUs
   std::string parameters_from;    // origin: "measured on NAME" or "defaults of LEVEL"
 
@@ -91,5 +114,11 @@ inline std::string architecture(const TargetInfo& target) { return architecture(
 inline bool has_feature(const TargetInfo& target, std::string_view feature) {
   return std::ranges::find(target.features, feature) != target.features.end();
 }
+
+/// Bytes of a line of the nearest cache, and elements in one.
+inline int64_t line_bytes(const TargetInfo& target) {
+  return target.levels.empty() ? MemoryLevel().line_bytes : target.levels.front().line_bytes;
+}
+inline int64_t line_elements(const TargetInfo& target, DataType type) { return line_bytes(target) / type.bytes(); }
 
 }  // namespace tw

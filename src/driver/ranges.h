@@ -1,6 +1,5 @@
 // Dimensions of a model that have a range: one graph for all of their extents.
 #pragma once
-#include <string>
 #include <vector>
 
 #include "driver/function_graph.h"

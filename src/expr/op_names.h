@@ -8,37 +8,24 @@
 
 namespace tw {
 
-/// An infix operator; the higher `precedence`, the tighter it binds.
+/// An infix operator; the higher `precedence`, the tighter it binds. Of `>` and `>=` operands are swapped.
 struct InfixName {
   std::string_view text;
   Op op;
   int precedence;
 };
-inline constexpr std::array<InfixName, 18> kInfixNames = {{{"||", Op::kOr, 1},
-                                                           {"&&", Op::kAnd, 2},
-                                                           {"|", Op::kOr, 3},
-                                                           {"^", Op::kXor, 4},
-                                                           {"&", Op::kAnd, 5},
-                                                           {"==", Op::kEq, 6},
-                                                           {"!=", Op::kNe, 6},
-                                                           {"<", Op::kLt, 7},
-                                                           {"<=", Op::kLe, 7},
-                                                           {">", Op::kLt, 7},   // operands swapped
-                                                           {">=", Op::kLe, 7},  // operands swapped
-                                                           {"<<", Op::kShiftLeft, 8},
-                                                           {">>", Op::kShiftRight, 8},
-                                                           {"+", Op::kAdd, 9},
-                                                           {"-", Op::kSub, 9},
-                                                           {"*", Op::kMul, 10},
-                                                           {"/", Op::kDiv, 10},
-                                                           {"%", Op::kFloorMod, 10}}};
+inline constexpr InfixName kInfixNames[] = {
+    {"||", Op::kOr, 1},  {"&&", Op::kAnd, 2},       {"|", Op::kOr, 3},          {"^", Op::kXor, 4}, {"&", Op::kAnd, 5},
+    {"==", Op::kEq, 6},  {"!=", Op::kNe, 6},        {"<", Op::kLt, 7},          {"<=", Op::kLe, 7}, {">", Op::kLt, 7},
+    {">=", Op::kLe, 7},  {"<<", Op::kShiftLeft, 8}, {">>", Op::kShiftRight, 8}, {"+", Op::kAdd, 9}, {"-", Op::kSub, 9},
+    {"*", Op::kMul, 10}, {"/", Op::kDiv, 10},       {"%", Op::kFloorMod, 10}};
 
 /// Of a node, `&&` for bool, `&` for integers: the table lists both. Empty where it has none.
 inline std::string_view infix_name(const ExprNode& node) {
   if (node.op == Op::kAnd) return node.type.is_bool() ? "&&" : "&";
   if (node.op == Op::kOr) return node.type.is_bool() ? "||" : "|";
   const auto* name = std::ranges::find(kInfixNames, node.op, &InfixName::op);
-  return name == kInfixNames.end() ? std::string_view() : name->text;
+  return name == std::end(kInfixNames) ? std::string_view() : name->text;
 }
 
 /// An operator written name(operands).

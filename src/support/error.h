@@ -3,7 +3,6 @@
 #pragma once
 #include <fmt/format.h>
 
-#include <optional>
 #include <stdexcept>
 #include <string>
 #include <utility>

@@ -49,5 +49,7 @@ Result<construct::Candidates> construct_templates(const construct::GroupTask& ta
 /// The rates of the GPU that calls itself `gpu` ("NVIDIA H100 80GB HBM3"); of one without a row those of the data sheet
 /// that stands for `architecture` ("sm_90a"), of another architecture none.
 DeviceRates data_sheet(std::string_view gpu, std::string_view architecture);
+/// What schedules ask of an SM of that GPU, or of the one that stands for `architecture`; nothing of another one.
+SmRates sm_rates(std::string_view gpu, std::string_view architecture);
 
 }  // namespace tw::targets

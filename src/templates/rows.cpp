@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "cost/gemm_tile.h"
 #include "support/error.h"
 #include "support/join.h"
 #include "support/math.h"
@@ -121,7 +122,7 @@ bool fills_cluster(const Row& row, const GemmDescriptor& p) {
   return p.m > int64_t{row.tile_m} * (row.cluster_m - 1) && p.n > int64_t{row.tile_n} * (row.cluster_n - 1);
 }
 // Stream-K leaves no block less than so many steps of a sum (CUTLASS's min_iters_per_sk_unit_).
-constexpr int64_t kMinSteps = 8;
+constexpr int kMinSteps = 8;
 bool has_long_sums(const Row& row, const GemmDescriptor& p) {
   return !row.stream_k || p.k >= 2 * kMinSteps * row.tile_k;
 }
@@ -225,30 +226,11 @@ std::string why_declined(const Row& row, const GemmDescriptor& product, const Ta
 }
 
 double predicted_cycles(const Row& row, const GemmDescriptor& p, const TargetInfo& target) {
-  // Bytes a cycle: of a multiprocessor from L2 and in shared memory, of all of them from L2; products a cycle of its
-  // tensor cores by warp groups, and by warps.
-  constexpr double kL2 = 64, kAllL2 = 6154, kShared = 128, kGroupProducts = 2048, kWarpProducts = 1024;
-  constexpr double kPassed = 20;  // of sums, from a block to the next one of its tile: measured
-  const bool groups = architecture_of(row.family) == "sm_90a";
-  const double units = target.compute_units, bytes = p.operand.bytes();
-  const double tiles = static_cast<double>(ceil_div(p.m, row.tile_m) * ceil_div(p.n, row.tile_n) * p.batch);
-  const int64_t steps = steps_of_tile(row, p.operand);
-  const double k = static_cast<double>(ceil_div(p.k, steps) * steps);
-  const double m = row.tile_m, n = row.tile_n, stored = m * n * p.output.bytes();
-  const double fetched = (m / row.cluster_n + n / row.cluster_m) * k * bytes;
-  // Operands are written to shared memory once; a warp group reads all columns for each 64 of its rows, a warp its own
-  // rows and columns.
-  const double reads = groups ? m + n * m / 64 : m * row.warps_n + n * row.warps_m;
-  const double shared = (m + n + reads) * k * bytes + 2 * stored;
-  // Of tf32 half as many in a cycle.
-  const double products = m * n * k * bytes / DataType::f16().bytes() / (groups ? kGroupProducts : kWarpProducts);
-  const double all = tiles * std::max({(fetched + stored) / std::min(kL2, kAllL2 / units), shared / kShared, products});
-  const double sharing = std::min(units, tiles * k / static_cast<double>(steps) / kMinSteps);  // blocks of stream-K
-  const double waves = row.stream_k ? tiles / sharing : std::ceil(tiles / units);
-  const double passing = row.stream_k ? (1 + std::max(1.0, sharing / tiles)) * m * n * sizeof(float) / kPassed : 0;
-  // Results of a tile leave while the other warp group multiplies; elsewhere the tensor cores wait for that.
-  const double leaving = row.pingpong && waves > 1 ? 0 : waves * stored / kL2;
-  return all / tiles * waves + leaving + passing;
+  const int steps = steps_of_tile(row, p.operand), shared_steps = row.stream_k ? kMinSteps : 0;
+  const cost::TemplateTile tile{row.tile_m,  row.tile_n,  steps,        row.cluster_m, row.cluster_n,
+                                row.warps_m, row.warps_n, shared_steps, row.pingpong};
+  const cost::GemmProblem problem{p.batch, p.m, p.n, p.k, p.operand.bytes(), p.output.bytes()};
+  return cost::template_cycles(tile, problem, target);
 }
 
 std::vector<const Row*> ranked(const GemmDescriptor& product, const TargetInfo& target) {

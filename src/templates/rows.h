@@ -70,8 +70,7 @@ std::span<const Constraint> constraints(Family family);
 /// Why `row` does not compute `product`, or cannot on `target`; empty if it does.
 std::string why_declined(const Row& row, const GemmDescriptor& product, const TargetInfo& target);
 
-/// Predicted time, in cycles of a multiprocessor: what has to pass the L2 cache, shared memory and the tensor cores, at
-/// the share of multiprocessors that whole waves of tiles keep busy (after DeepGEMM's heuristics for sm_90).
+/// Predicted time, in cycles of an SM (cost/gemm_tile.h).
 double predicted_cycles(const Row& row, const GemmDescriptor& product, const TargetInfo& target);
 /// Rows that compute `product` on `target`, best predicted first.
 std::vector<const Row*> ranked(const GemmDescriptor& product, const TargetInfo& target);

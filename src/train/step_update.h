@@ -1,6 +1,5 @@
 // What a training step does with its gradients: which states it has, and what it leaves in them.
 #pragma once
-#include <string>
 #include <vector>
 
 #include "train/batch_statistics.h"

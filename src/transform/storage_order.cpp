@@ -1,6 +1,5 @@
 #include "transform/storage_order.h"
 
-#include <algorithm>
 #include <map>
 #include <numeric>
 

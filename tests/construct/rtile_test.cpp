@@ -6,6 +6,8 @@
 namespace tw::construct {
 namespace {
 
+using cost::Access, cost::Nest;
+
 // c[i,j] += a[i,k] * b[k,j] with f32 elements.
 Nest matmul(int64_t m, int64_t n, int64_t k) {
   Nest nest;

@@ -1,40 +1,40 @@
 // What products of words take in the model of register tiles, by what the target has.
 #include <gtest/gtest.h>
 
-#include "construct/cpu/tile.h"
+#include "construct/rtile.h"
 #include "targets/registry.h"
 
 namespace tw::construct {
 namespace {
 
-ProductCost cost(std::optional<WordFormat> format, const char* target) {
-  return product_cost(format, targets::find_target(target).info);
+cost::ProductCost cost_of(std::optional<WordFormat> format, const char* target) {
+  return cost::product_cost(format, targets::find_target(target).info);
 }
 
 TEST(WordCost, IsOneCycleWhereTheSumIsInTheInstruction) {
-  EXPECT_EQ(cost(std::nullopt, "cpu:x86-64-v3").cycles, 1);
-  EXPECT_EQ(cost(WordFormat::kPairs, "cpu:x86-64-v3").cycles, 2);
-  EXPECT_EQ(cost(WordFormat::kPairs, "cpu:x86-64-v3+avxvnni").cycles, 1);
-  EXPECT_EQ(cost(WordFormat::kQuads, "cpu:x86-64-v4+avx512vnni").cycles, 1);
-  EXPECT_EQ(cost(WordFormat::kBf16, "cpu:x86-64-v4+avx512bf16").cycles, 1);
-  EXPECT_EQ(cost(WordFormat::kBf16, "cpu:x86-64-v4+avx512vnni").cycles, 2);
+  EXPECT_EQ(cost_of(std::nullopt, "cpu:x86-64-v3").cycles, 1);
+  EXPECT_EQ(cost_of(WordFormat::kPairs, "cpu:x86-64-v3").cycles, 2);
+  EXPECT_EQ(cost_of(WordFormat::kPairs, "cpu:x86-64-v3+avxvnni").cycles, 1);
+  EXPECT_EQ(cost_of(WordFormat::kQuads, "cpu:x86-64-v4+avx512vnni").cycles, 1);
+  EXPECT_EQ(cost_of(WordFormat::kBf16, "cpu:x86-64-v4+avx512bf16").cycles, 1);
+  EXPECT_EQ(cost_of(WordFormat::kBf16, "cpu:x86-64-v4+avx512vnni").cycles, 2);
   // Their peak is that of a product and a sum.
-  EXPECT_EQ(cost(std::nullopt, "cpu:x86-64").cycles, 1);
-  EXPECT_EQ(cost(WordFormat::kPairs, "cpu:x86-64").cycles, 1);
+  EXPECT_EQ(cost_of(std::nullopt, "cpu:x86-64").cycles, 1);
+  EXPECT_EQ(cost_of(WordFormat::kPairs, "cpu:x86-64").cycles, 1);
 }
 
 TEST(WordCost, ProductsBesideTheirSumsHaveARegister) {
-  EXPECT_EQ(cost(std::nullopt, "cpu:x86-64").registers, 1);
-  EXPECT_EQ(cost(std::nullopt, "cpu:x86-64-v4").registers, 0);
-  EXPECT_EQ(cost(WordFormat::kPairs, "cpu:x86-64-v4").registers, 1);
-  EXPECT_EQ(cost(WordFormat::kPairs, "cpu:x86-64-v4+avx512vnni").registers, 0);
+  EXPECT_EQ(cost_of(std::nullopt, "cpu:x86-64").registers, 1);
+  EXPECT_EQ(cost_of(std::nullopt, "cpu:x86-64-v4").registers, 0);
+  EXPECT_EQ(cost_of(WordFormat::kPairs, "cpu:x86-64-v4").registers, 1);
+  EXPECT_EQ(cost_of(WordFormat::kPairs, "cpu:x86-64-v4+avx512vnni").registers, 0);
 }
 
 TEST(WordCost, TilesTakeItIntoAccount) {
   const auto best = [](std::optional<WordFormat> format, const char* name) {
     const TargetInfo target = targets::find_target(name).info;
     TileProblem problem{.inner_rows = 512, .columns = 1024, .lanes = target.lanes(DataType::i32()), .steps = 256};
-    problem.product = product_cost(format, target);
+    problem.product = cost::product_cost(format, target);
     return best_tiles(problem, target, 1).front();
   };
   const RegisterTile with = best(WordFormat::kPairs, "cpu:x86-64-v4+avx512vnni");

@@ -8,13 +8,14 @@
 #include "ops/winograd.h"
 #include "tests/harness/winograd_weights.h"
 #include "tests/transform/graph_tools.h"
-#include "transform/conv_cost.h"
 #include "transform/passes.h"
 #include "transform/rewrite/winograd_weights.h"
+#include "transform/winograd_problem.h"
 
 namespace tw::transform {
 namespace {
 
+using cost::conv_ns, cost::ConvProblem, cost::WeightsHome;
 using graph::Graph;
 
 struct Conv {

@@ -18,7 +18,21 @@ using graph::ValueId;
 
 const transform::TransformContext& context() {
   static const graph::OpTable ops = ops::all_ops();
-  static const transform::TransformContext made{ops, TargetInfo{}};
+  TargetInfo target;
+  // Of tests that make a GPU of it.
+  target.sm = {.cycles_per_ns = 1.7,
+               .thread_products = 128,
+               .warp_products = 1024,
+               .group_products = 0,
+               .shared_bytes = 128,
+               .l2_bytes = 64,
+               .all_l2_bytes = 6154,
+               .l2_share = 48,
+               .dram_share = 14,
+               .kernel_cycles = 3400,
+               .registers = 65536,
+               .reserved_bytes = 3072};
+  static const transform::TransformContext made{ops, target};
   return made;
 }
 

@@ -89,8 +89,8 @@ class Price {
 
  private:
   // No cut has a gain for two orders that differ beyond that of their parts: it is taken off.
-  LayoutCosts::OrderCosts spatial(const Node& node) const {
-    LayoutCosts::OrderCosts c = costs_.spatial_ns(node);
+  cost::OrderCosts spatial(const Node& node) const {
+    cost::OrderCosts c = costs_.spatial_ns(node);
     if (node.op == "conv") c[0][1] = std::max(c[0][1], c[0][0] + c[1][1] - c[1][0]);
     return c;
   }

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "codegen/cuda/bulk.h"
-#include "core/model_units.h"
+#include "core/target_info.h"
 #include "support/error.h"
 #include "support/math.h"
 

@@ -3,7 +3,7 @@
 
 #include "codegen/cuda/kernel_emitter.h"
 #include "codegen/cuda/threads.h"
-#include "core/model_units.h"
+#include "core/target_info.h"
 #include "expr/affine.h"
 #include "expr/scalar.h"
 #include "support/error.h"

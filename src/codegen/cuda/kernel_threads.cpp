@@ -1,7 +1,7 @@
 // What the threads of a block do together: loops of threads, matrix instructions.
 
 #include "codegen/cuda/kernel_emitter.h"
-#include "core/model_units.h"
+#include "core/target_info.h"
 #include "support/error.h"
 #include "te/reads.h"
 #include "te/te.h"

@@ -1,6 +1,6 @@
 #include "codegen/cuda/matrix.h"
 
-#include "core/model_units.h"
+#include "core/target_info.h"
 #include "expr/tf32.h"
 #include "support/error.h"
 #include "support/join.h"

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <set>
 
-#include "core/model_units.h"
+#include "core/target_info.h"
 #include "expr/analyzer.h"
 #include "support/error.h"
 #include "te/te.h"

@@ -13,7 +13,7 @@
 #include "construct/cpu/contraction_operands.h"
 #include "construct/cpu/row_loops.h"
 #include "construct/elementwise.h"
-#include "core/model_units.h"
+#include "cost/units.h"
 #include "schedule/match/stages.h"
 #include "support/math.h"
 
@@ -26,7 +26,6 @@ using schedule::Contraction;
 
 constexpr size_t kRegisterTiles = 2;  // of the last contraction
 constexpr size_t kTilings = 8;  // of one contraction in a block, of which the first that cuts no reduction is taken
-constexpr double kCacheShare = 0.75;  // of the cache that a block may fill
 
 // One contraction of the chain in a program of a block, or of the whole group.
 struct ChainProblem {
@@ -114,9 +113,9 @@ class ChainBuilder {
     const te::Program block = schedule::block_program(chain_, plan.extents);
     const int64_t scratch = schedule::bytes_between(chain_, block);
     if (target_.levels.size() > 1 &&
-        static_cast<double>(scratch) > kCacheShare * static_cast<double>(target_.levels[1].capacity_bytes))
+        static_cast<double>(scratch) > cost::kCacheShare * static_cast<double>(target_.levels[1].capacity_bytes))
       return std::nullopt;
-    double block_ns = 2 * kExposedTraffic * read_ns(scratch);
+    double block_ns = 2 * cost::kExposedTraffic * read_ns(scratch);
     for (const ChainSegment& segment : chain_.segments) block_ns += plan_segment(plan, block, segment);
     ContractionTiling last;
     last.tile = tile;
@@ -139,7 +138,7 @@ class ChainBuilder {
   // Of one core, from the nearest level that holds `bytes`.
   double read_ns(int64_t bytes) const {
     const auto count = static_cast<double>(bytes);
-    return count / read_rate(target_, count, kCacheShare);
+    return count / cost::read_rate(target_, count, cost::kCacheShare);
   }
 
   // Arithmetic of one block, and B once from where all blocks of one batch find it.
@@ -148,7 +147,7 @@ class ChainBuilder {
     const Contraction& m = local.match;
     problem.columns = m.column.extent;
     problem.lanes = local.problem.lanes;
-    problem.product = product_cost(m.words, target_);
+    problem.product = cost::product_cost(m.words, target_);
     problem.a_is_vector = m.a_uses_column;
     problem.steps = std::max<int64_t>(1, local.steps());
     double others = 1;
@@ -163,7 +162,7 @@ class ChainBuilder {
     const double cycles = cycles_of(problem, tile) * others * static_cast<double>(problem.steps);
     const te::Tensor& b = local.problem.program.tensor(m.b->name);
     const int64_t bytes = problem.steps * m.column.extent * b.type.bytes();
-    return cycles * issue_cycle_ns(target_, local.problem.lanes) + kExposedTraffic * read_ns(bytes);
+    return cycles * cost::issue_cycle_ns(target_, local.problem.lanes) + cost::kExposedTraffic * read_ns(bytes);
   }
 
   double cycles_of(const TileProblem& problem, const RegisterTile& tile) const {
@@ -172,7 +171,7 @@ class ChainBuilder {
                             ceil_div(problem.columns, problem.lanes));
     const double of_tile = static_cast<double>(tile.outer * tile.inner * tile.vectors);
     const double loads = static_cast<double>(tile.outer * tile.inner + tile.vectors);
-    return fmas * std::max({problem.product.cycles, loads / of_tile, kLatencyCycles / of_tile});
+    return fmas * std::max({problem.product.cycles, loads / of_tile, cost::kLatencyCycles / of_tile});
   }
 
   double plan_segment(BlockPlan& plan, const te::Program& block, const ChainSegment& segment) const {

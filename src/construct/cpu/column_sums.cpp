@@ -4,8 +4,9 @@
 
 #include <algorithm>
 
-#include "construct/cpu/stage_cost.h"
 #include "construct/elementwise.h"
+#include "cost/nest.h"
+#include "cost/units.h"
 #include "support/math.h"
 
 namespace tw::construct {
@@ -15,7 +16,6 @@ using schedule::Schedule;
 
 constexpr int64_t kMaxVectors = 8;  // hides the latency of the sums, and leaves registers for the value
 constexpr size_t kPartCounts = 2;   // that are tried for each width
-constexpr double kRowCycles = 4;    // counters and addresses of one row
 
 struct Tile {
   int64_t vectors = 1, lanes = 1;
@@ -53,16 +53,17 @@ void schedule_tiles(const SumsKernel& k, const Tile& tile, Schedule& s) {
 // Both kernels: the second one reads a row of sums of each part.
 double predict_ns(const SumsKernel& k, const Tile& tile, const TargetInfo& target) {
   const te::Compute& value = *k.program.find_compute(k.value);
-  const double step = static_cast<double>(tile.vectors) * (body_cycles(value) + 2) + kRowCycles;
+  const double step = static_cast<double>(tile.vectors) * (cost::body_cycles(value) + 2) + cost::kRowCycles;
   const int64_t steps =
       te::num_points(value.axes) / std::max<int64_t>(1, k.columns) * ceil_div(k.columns, tile.columns());
   const int64_t tiles = steps / std::max<int64_t>(1, k.rows);
-  const double cycle = issue_cycle_ns(target, target.lanes(DataType::f32()));
-  const double first =
-      run_ns(streaming_nest(k.program, value, {}), static_cast<double>(steps) * step * cycle, tiles, target);
+  const double cycle = cost::issue_cycle_ns(target, target.lanes(DataType::f32()));
+  const double first = cost::run_ns(cost::streaming_nest(k.program, value, {}),
+                                    static_cast<double>(steps) * step * cycle, tiles, target);
   const int64_t parts = te::num_points(value.axes) / std::max<int64_t>(1, k.rows * k.columns);
   if (k.rows * k.columns == te::num_points(value.axes)) return first;
-  return first + target.barrier_ns + static_cast<double>(parts * ceil_div(k.columns, tile.lanes)) * kRowCycles * cycle;
+  return first + target.barrier_ns +
+         static_cast<double>(parts * ceil_div(k.columns, tile.lanes)) * cost::kRowCycles * cycle;
 }
 
 }  // namespace

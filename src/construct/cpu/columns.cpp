@@ -7,8 +7,9 @@
 
 #include "construct/construct.h"
 #include "construct/cpu/epilogue.h"
-#include "construct/cpu/stage_cost.h"
 #include "construct/elementwise.h"
+#include "cost/nest.h"
+#include "cost/units.h"
 #include "expr/affine.h"
 #include "schedule/match/stages.h"
 #include "support/math.h"
@@ -19,12 +20,9 @@ namespace {
 
 using schedule::Schedule;
 
-constexpr int64_t kMaxVectors = 8;        // hides the latency of the combination, and leaves registers for the epilogue
-constexpr int64_t kMinTiles = 16;         // shorter tiles rather than idle threads
-constexpr int64_t kMaxUnrolled = 36;      // vectors of a tile's reduction: code that stays in the cache of decoded ones
-constexpr double kEverySecondCycles = 6;  // two loads, two permutations, a blend, a mask
-constexpr double kLaneCycles = 1.5;       // loading and inserting one lane
-constexpr double kLoopCycles = 6;         // counters, addresses and the branch of a short loop
+constexpr int64_t kMaxVectors = 8;    // hides the latency of the combination, and leaves registers for the epilogue
+constexpr int64_t kMinTiles = 16;     // shorter tiles rather than idle threads
+constexpr int64_t kMaxUnrolled = 36;  // vectors of a tile's reduction: code that stays in the cache of decoded ones
 
 struct Columns {
   te::Program program;  // after inlining
@@ -69,8 +67,8 @@ double read_cycles(const Columns& plan) {
       for (const auto& [name, factor] : last->terms) stride = name == plan.column().name ? factor : stride;
     }
     cycles += std::abs(stride) <= 1 ? 1
-              : stride == 2         ? kEverySecondCycles
-                                    : kLaneCycles * static_cast<double>(plan.lanes);
+              : stride == 2         ? cost::kEverySecondCycles
+                                    : cost::kLaneCycles * static_cast<double>(plan.lanes);
   });
   return cycles;
 }
@@ -79,14 +77,15 @@ double read_cycles(const Columns& plan) {
 double predict_ns(const Columns& plan, const TargetInfo& target) {
   const auto window = static_cast<double>(te::num_points(plan.sum->reduce_axes));
   const auto vectors = static_cast<double>(plan.vectors);
-  const double step = vectors * (read_cycles(plan) + body_cycles(*plan.sum)) + (plan.unrolls ? 0 : kLoopCycles);
-  const double wait = plan.unrolls ? 0 : kLatencyCycles;  // chains of unrolled tiles overlap
+  const double step =
+      vectors * (read_cycles(plan) + cost::body_cycles(*plan.sum)) + (plan.unrolls ? 0 : cost::kShortLoopCycles);
+  const double wait = plan.unrolls ? 0 : cost::kLatencyCycles;  // chains of unrolled tiles overlap
   const int64_t tiles = te::num_points(plan.sum->axes) / std::max<int64_t>(1, plan.column().extent) *
                         ceil_div(plan.column().extent, plan.vectors * plan.lanes);
-  const double cycles = window * std::max(step, wait) + kLoopCycles;
-  return run_ns(streaming_nest(plan.program, *plan.sum, plan.sum->reduce_axes),
-                cycles * static_cast<double>(tiles) * issue_cycle_ns(target, target.lanes(DataType::f32())), tiles,
-                target);
+  const double cycles = window * std::max(step, wait) + cost::kShortLoopCycles;
+  return cost::run_ns(cost::streaming_nest(plan.program, *plan.sum, plan.sum->reduce_axes),
+                      cycles * static_cast<double>(tiles) * cost::issue_cycle_ns(target, target.lanes(DataType::f32())),
+                      tiles, target);
 }
 
 // Cuts the output into tiles. Returns the innermost loop outside a tile.

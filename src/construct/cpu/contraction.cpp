@@ -14,7 +14,7 @@
 #include "construct/cpu/contraction_loops.h"
 #include "construct/cpu/contraction_operands.h"
 #include "construct/elementwise.h"
-#include "core/model_units.h"
+#include "cost/units.h"
 #include "expr/affine.h"
 #include "schedule/match/stages.h"
 #include "support/math.h"
@@ -97,14 +97,14 @@ std::vector<Contraction> row_orders(const te::Program& program, const Contractio
 // Time in ns of writing panels of B, `reductions` dimensions by a panel's columns, and reading them again: each while
 // it is near, or all of them.
 double packing_ns(const Panels& panels, size_t reductions, const TargetInfo& target) {
-  constexpr double kCacheShare = 0.75;
   const te::Tensor& stored = panels.copy->outputs[0];
   const Shape& shape = stored.shape;
   const auto bytes = [&](Shape::const_iterator from) {
     return static_cast<double>(num_elements(Shape(from, shape.end())) * stored.type.bytes());
   };
   const double near = bytes(panels.inside ? shape.end() - 1 - static_cast<std::ptrdiff_t>(reductions) : shape.begin());
-  return 2 * bytes(shape.begin()) / read_rate(target, near, kCacheShare) / std::max(1, target.compute_units);
+  return 2 * bytes(shape.begin()) / cost::read_rate(target, near, cost::kCacheShare) /
+         std::max(1, target.compute_units);
 }
 
 using Tilings = std::function<std::vector<ContractionTiling>(const ContractionProblem& problem)>;

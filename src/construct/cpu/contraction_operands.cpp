@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "core/model_units.h"
+#include "cost/calibrated.h"
 #include "support/join.h"
 #include "support/math.h"
 #include "te/reads.h"
@@ -12,7 +12,6 @@ namespace {
 
 using schedule::Contraction;
 
-constexpr double kResident = 0.5;         // of L2: the rest holds A and sums
 constexpr int64_t kPackMinimumRows = 16;  // rows that must reuse a packed B before the copy pays
 
 // The dimension of B whose blocks are stored one after the other: of the reduction that is blocked; or -1, also for the
@@ -87,8 +86,9 @@ Panels place_b(const ContractionProblem& problem, const ContractionTiling& tilin
   const Result<Layout> layout = panel_layout(problem, tiling);
   if (!layout.ok()) return {};
   const te::Tensor& tensor = problem.program.tensor(b);
-  const bool streams = target.levels.size() > 2 && num_elements(tensor.shape) * tensor.type.bytes() >
-                                                       kResident * static_cast<double>(target.levels[1].capacity_bytes);
+  const bool streams =
+      target.levels.size() > 2 && num_elements(tensor.shape) * tensor.type.bytes() >
+                                      cost::kKeptShare * static_cast<double>(target.levels[1].capacity_bytes);
   const bool stored = task.kept.count(b) != 0 && te::count_reads(problem.program)[b] == 1;
   if (stored) {
     out.constant_layouts[b] = *layout;

@@ -9,8 +9,8 @@
 #include <set>
 #include <tuple>
 
-#include "construct/cpu/stage_cost.h"
-#include "construct/rtile.h"
+#include "cost/nest.h"
+#include "cost/units.h"
 #include "expr/analyzer.h"
 #include "support/math.h"
 #include "te/reads.h"
@@ -18,14 +18,10 @@
 namespace tw::construct {
 namespace {
 
-constexpr size_t kRegisterTiles = 4;      // best ones by their issue cycles that are scaled up
-constexpr int kTilesOfWidth = 2;          // best ones of each number of vectors that are scaled up, too
-constexpr int kMaxAlike = 3;              // candidates that differ in their blocks only
-constexpr size_t kTilesPerLevel = 3;      // rTiles kept for each memory level
-constexpr double kAccumulateCycles = 10;  // entering a tile again and adding one vector of its sums to memory
-constexpr double kLoopCycles = 80;  // leaving the innermost loop and entering it again, for another filter position
-constexpr double kCacheShare = 0.75;
-constexpr double kWidenCycles = 1;  // making an f32 of a 16-bit float: a shift, or a conversion
+constexpr size_t kRegisterTiles = 4;  // best ones by their issue cycles that are scaled up
+constexpr int kTilesOfWidth = 2;      // best ones of each number of vectors that are scaled up, too
+constexpr int kMaxAlike = 3;          // candidates that differ in their blocks only
+constexpr size_t kTilesPerLevel = 3;  // rTiles kept for each memory level
 
 struct Axes {
   std::vector<te::Axis> all;  // batch, rows, column, reductions
@@ -51,16 +47,16 @@ Axes axes_of(const ContractionProblem& p) {
 }
 
 // B as panels: batch, reductions, columns contiguous.
-Access panel_access(const ContractionProblem& p, const Axes& axes) {
-  Access b = make_access(p.program.tensor(p.match.b->name), p.match.b, axes.all);
+cost::Access panel_access(const ContractionProblem& p, const Axes& axes) {
+  cost::Access b = cost::make_access(p.program.tensor(p.match.b->name), p.match.b, axes.all);
   const int column = te::dim_of_axis(p.match.b, p.match.column.name);
   if (column >= 0) std::rotate(b.dims.begin() + column, b.dims.begin() + column + 1, b.dims.end());
   return b;
 }
 
-Access output_access(const ContractionProblem& p, const Axes& axes) {
+cost::Access output_access(const ContractionProblem& p, const Axes& axes) {
   const te::Tensor& out = p.match.compute->outputs[0];
-  Access access{out.name, out.type.bytes(), {}};
+  cost::Access access{out.name, out.type.bytes(), {}};
   for (const te::Axis& axis : p.match.compute->axes) {
     const auto at = std::ranges::find(axes.all, axis.name, &te::Axis::name);
     access.dims.push_back({axis.extent, {{static_cast<size_t>(at - axes.all.begin()), 1}}});
@@ -73,8 +69,8 @@ class Tiler {
   Tiler(const ContractionProblem& problem, const TargetInfo& target)
       : p_(problem), target_(target), axes_(axes_of(problem)) {
     nest_.axes = axes_.all;
-    nest_.accesses = {make_access(p_.program.tensor(p_.match.a->name), p_.match.a, axes_.all), panel_access(p_, axes_),
-                      output_access(p_, axes_)};
+    nest_.accesses = {cost::make_access(p_.program.tensor(p_.match.a->name), p_.match.a, axes_.all),
+                      panel_access(p_, axes_), output_access(p_, axes_)};
     summed_share_ = summed_share();
     for (size_t a = 0; a < axes_.column; ++a) nonzero_shares_.push_back(a < axes_.first_row ? 1 : nonzero_share(a));
   }
@@ -110,11 +106,11 @@ class Tiler {
   }
 
   double predict(const ContractionTiling& t) const {
-    return run_ns(loops(t), arithmetic_ns(t), parallel_tiles(t), target_);
+    return cost::run_ns(loops(t), arithmetic_ns(t), parallel_tiles(t), target_);
   }
 
   bool is_shared(const ContractionTiling& t) const {
-    return threads_pay(loops(t), arithmetic_ns(t), parallel_tiles(t), target_);
+    return cost::threads_pay(loops(t), arithmetic_ns(t), parallel_tiles(t), target_);
   }
 
  private:
@@ -154,7 +150,7 @@ class Tiler {
   int64_t stride_bytes() const {
     if (!axes_.has_rows()) return 0;
     int64_t stride = nest_.accesses[0].element_bytes;
-    const std::vector<AccessDim>& dims = nest_.accesses[0].dims;
+    const std::vector<cost::AccessDim>& dims = nest_.accesses[0].dims;
     for (size_t d = dims.size(); d-- > 0; stride *= dims[d].extent) {
       for (const auto& [axis, coefficient] : dims[d].terms) {
         if (axis == axes_.row_inner()) return stride * coefficient;
@@ -167,10 +163,10 @@ class Tiler {
     TileProblem problem;
     problem.columns = p_.match.column.extent;
     problem.lanes = p_.lanes;
-    problem.product = product_cost(p_.match.words, target_);
+    problem.product = cost::product_cost(p_.match.words, target_);
     const bool widens =
         p_.match.a.type().is_float() && p_.match.a.type().bits() < p_.match.compute->body[0].type().bits();
-    if (widens) problem.operand_cycles = kWidenCycles;
+    if (widens) problem.operand_cycles = cost::kWidenCycles;
     problem.a_is_vector = p_.match.a_uses_column;
     problem.row_stride = stride_bytes();
     if (axes_.has_rows()) problem.inner_rows = extent(axes_.row_inner());
@@ -265,8 +261,9 @@ class Tiler {
     if (axes_.has_two_rows()) rows *= extent(axes_.row_blocked());
     const int64_t sums = rows * column_tiles(t.tile) * t.tile.vectors;
     const int64_t filter_positions = reduction_steps() / extent(blocked_reduction_axis());
-    return kAccumulateCycles * static_cast<double>(sums * t.reduction_blocks) +
-           kLoopCycles * static_cast<double>((filter_positions - 1) * plane_tiles(t) * (t.reduction_blocks - 1));
+    return cost::kAccumulateCycles * static_cast<double>(sums * t.reduction_blocks) +
+           cost::kPositionLoopCycles *
+               static_cast<double>((filter_positions - 1) * plane_tiles(t) * (t.reduction_blocks - 1));
   }
 
   double arithmetic_ns(const ContractionTiling& t) const {
@@ -276,7 +273,7 @@ class Tiler {
       const bool tiled = axes_.has_rows() && (a == axes_.row_inner() || a == axes_.row_blocked());
       if (!tiled) cycles *= static_cast<double>(extent(a)) * nonzero_shares_[a];
     }
-    return cycles * issue_cycle_ns(target_, p_.lanes);
+    return cycles * cost::issue_cycle_ns(target_, p_.lanes);
   }
 
   int64_t row_blocks(const ContractionTiling& t) const { return ceil_div(row_tiles(t.tile), t.row_tiles); }
@@ -299,8 +296,8 @@ class Tiler {
     return tiles * plane_tiles(t);
   }
 
-  Nest loops(const ContractionTiling& t) const {
-    Nest nest = nest_;
+  cost::Nest loops(const ContractionTiling& t) const {
+    cost::Nest nest = nest_;
     const auto add = [&](size_t axis, int64_t trips, int64_t step) { nest.loops.push_back({axis, trips, step}); };
     const auto pair = [&](bool columns_first, const auto& columns, const auto& rows) {
       if (columns_first) columns();
@@ -348,10 +345,10 @@ class Tiler {
       space.alignment[axes_.row_blocked()].unit = start[axes_.row_blocked()] = blocked_rows(p_.match, tile);
     double points = 1;
     for (size_t a = 0; a < axes_.first_reduction; ++a) points *= static_cast<double>(std::max<int64_t>(1, extent(a)));
-    space.ns_per_point = tile.cycles * issue_cycle_ns(target_, p_.lanes) / points;
+    space.ns_per_point = tile.cycles * cost::issue_cycle_ns(target_, p_.lanes) / points;
     for (size_t level = 1; level + 1 < target_.levels.size(); ++level) {
       const MemoryLevel& cache = target_.levels[level];
-      const double share = kCacheShare / (cache.shared ? std::max(1, target_.compute_units) : 1);
+      const double share = cost::kCacheShare / (cache.shared ? std::max(1, target_.compute_units) : 1);
       const auto capacity = static_cast<int64_t>(share * static_cast<double>(cache.capacity_bytes));
       const double rate = std::max(1.0, target_.levels[level + 1].read_per_ns);
       for (const ScaledTile& scaled : scale_up(space, start, capacity, rate, kTilesPerLevel))
@@ -405,7 +402,7 @@ class Tiler {
   const ContractionProblem& p_;
   const TargetInfo& target_;
   Axes axes_;
-  Nest nest_;
+  cost::Nest nest_;
   double summed_share_ = 1;
   std::vector<double> nonzero_shares_;  // by batch and row axis
   std::set<std::tuple<int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, bool, bool>> seen_;

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "construct/cpu/tile.h"
+#include "construct/rtile.h"
 #include "core/target_info.h"
 #include "schedule/match/contraction.h"
 

@@ -11,7 +11,7 @@
 #include "construct/cpu/contraction_loops.h"
 #include "construct/cpu/contraction_operands.h"
 #include "construct/elementwise.h"
-#include "core/model_units.h"
+#include "cost/units.h"
 #include "schedule/match/chain.h"
 #include "schedule/match/stages.h"
 #include "support/math.h"
@@ -23,11 +23,9 @@ namespace {
 using schedule::Contraction;
 using schedule::ReducedProduct;
 
-constexpr size_t kTilings = 16;       // of the product, of which those that split no reduction are taken
-constexpr size_t kPartCounts = 2;     // that are tried for each
-constexpr double kCacheShare = 0.5;   // of L2 that the rows of a tile fill
-constexpr int64_t kMaxVectors = 8;    // of sums in registers
-constexpr double kElementCycles = 4;  // of a vector: read twice, stored, combined
+constexpr size_t kTilings = 16;     // of the product, of which those that split no reduction are taken
+constexpr size_t kPartCounts = 2;   // that are tried for each
+constexpr int64_t kMaxVectors = 8;  // of sums in registers
 
 // Rows and columns of a tile.
 struct TileExtents {
@@ -103,8 +101,9 @@ class ReducedRows {
     const int64_t width = tiling.tile.vectors * whole.lanes, rows = whole.match.rows[0].extent;
     TileExtents part{parts, rows / parts, tiling.column_tiles * width};
     const int64_t bytes = program_.tensor(value_).type.bytes();
-    const double room = target_.levels.size() < 2 ? static_cast<double>(part.rows * width * bytes)
-                                                  : kCacheShare * static_cast<double>(target_.levels[1].capacity_bytes);
+    const double room = target_.levels.size() < 2
+                            ? static_cast<double>(part.rows * width * bytes)
+                            : cost::kKeptShare * static_cast<double>(target_.levels[1].capacity_bytes);
     while (tiling.column_tiles > 1 && static_cast<double>(part.rows * part.columns * bytes) > room) {
       tiling.column_tiles = ceil_div(tiling.column_tiles, 2);
       part.columns = tiling.column_tiles * width;
@@ -120,7 +119,8 @@ class ReducedRows {
     const double ragged = static_cast<double>(round_up(part.rows, tiling.tile.inner) * parts) /
                           static_cast<double>(round_up(rows, tiling.tile.inner));
     const auto vectors = static_cast<double>(rows * ceil_div(whole.match.column.extent, whole.lanes));
-    out.predicted_ns = tiling.predicted_ns * ragged + vectors * kElementCycles * issue_cycle_ns(target_, whole.lanes) /
+    out.predicted_ns = tiling.predicted_ns * ragged + vectors * cost::kCombineCycles *
+                                                          cost::issue_cycle_ns(target_, whole.lanes) /
                                                           std::max(1, target_.compute_units);
     out.trace = {fmt::format("{} parts of {} rows, {} columns a tile; registers: {} rows, {} vectors", parts, part.rows,
                              part.columns, tiling.tile.inner, tiling.tile.vectors)};

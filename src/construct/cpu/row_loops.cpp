@@ -5,8 +5,9 @@
 #include <algorithm>
 #include <cmath>
 
-#include "construct/cpu/stage_cost.h"
 #include "construct/elementwise.h"
+#include "cost/nest.h"
+#include "cost/units.h"
 #include "expr/affine.h"
 #include "schedule/match/stages.h"
 #include "support/math.h"
@@ -75,7 +76,7 @@ class RowScheduler {
   // Each stage takes its issue cycles for all rows, or as long as one row has to wait for its last partial result.
   double predict_ns(const RowTiling& tiling) {
     tiling_ = tiling;
-    double cycles = kTileCycles;
+    double cycles = cost::kRowTileCycles;
     std::vector<te::Axis> reduced;
     for (const te::Compute& c : program_.computes) {
       const auto rows = static_cast<double>(tiling_.rows);
@@ -83,16 +84,15 @@ class RowScheduler {
       if (c.is_reduction() && reduced.empty() && output_.axes.size() == rows_) reduced = c.reduce_axes;
     }
     const int64_t tiles = te::num_points({output_.axes.begin(), output_.axes.begin() + rows_}) / tiling_.rows;
-    return run_ns(streaming_nest(program_, output_, reduced),
-                  cycles * static_cast<double>(tiles) * issue_cycle_ns(target_, target_.lanes(DataType::f32())), tiles,
-                  target_);
+    return cost::run_ns(
+        cost::streaming_nest(program_, output_, reduced),
+        cycles * static_cast<double>(tiles) * cost::issue_cycle_ns(target_, target_.lanes(DataType::f32())), tiles,
+        target_);
   }
 
  private:
   static constexpr int64_t kStreamsInLevel = 32;  // measured: softmax over 128 takes half the time at 1 KiB as at 4
   static constexpr int64_t kPlainVectors = 4;     // of a step without functions: counting it costs as much as a vector
-  static constexpr double kTileCycles = 8;        // counters and addresses of one tile
-  static constexpr double kFunctionWait = 7 * kLatencyCycles;  // of 14 dependent steps, two vectors of them in flight
 
   // All stages but the output. Readers are attached before what they read.
   void attach(schedule::Schedule& s, const TilePlace& place) const {
@@ -187,18 +187,19 @@ class RowScheduler {
   double stage_cycles(const te::Compute& c) const {
     const auto points = static_cast<double>(elements_of_row(c) * te::num_points(c.reduce_axes));
     const bool scalar = c.is_reduction() && !is_factored(c) && c.axes.size() <= rows_;
-    double cycles = body_cycles(c);
+    double cycles = cost::body_cycles(c);
     const double lane_cycles = is_factored(c) ? static_cast<double>(chains(c)) * 3 * std::log2(lanes(c)) : 0;
-    if (schedule::calls_function(c)) cycles = std::max(cycles, kFunctionWait / static_cast<double>(tiling_.interleave));
+    if (schedule::calls_function(c))
+      cycles = std::max(cycles, cost::kFunctionWaitCycles / static_cast<double>(tiling_.interleave));
     return lane_cycles + cycles * (scalar ? points : std::ceil(points / static_cast<double>(lanes(c))));
   }
 
   double wait_cycles(const te::Compute& c) const {
-    if (!is_factored(c)) return kLatencyCycles;
+    if (!is_factored(c)) return cost::kLatencyCycles;
     double steps = static_cast<double>(ceil_div(vectors(c), chains(c)) + chains(c) - 1);
     for (size_t r = 0; r + 1 < c.reduce_axes.size(); ++r) steps *= static_cast<double>(c.reduce_axes[r].extent);
     // Halves of a vector meet by a shuffle and the combination.
-    return kLatencyCycles * (steps + 2 * std::log2(static_cast<double>(lanes(c))));
+    return cost::kLatencyCycles * (steps + 2 * std::log2(static_cast<double>(lanes(c))));
   }
 
   // Partial results: reductions outside; rows, chains and a vector inside. Then the sums over the lanes of each chain.

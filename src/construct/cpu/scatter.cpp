@@ -6,8 +6,9 @@
 #include <algorithm>
 
 #include "construct/construct.h"
-#include "construct/cpu/stage_cost.h"
 #include "construct/elementwise.h"
+#include "cost/nest.h"
+#include "cost/units.h"
 #include "support/math.h"
 #include "te/reads.h"
 
@@ -17,9 +18,7 @@ namespace {
 using schedule::Scatter;
 using schedule::Schedule;
 
-constexpr double kIndexCycles = 6;     // to compare an index with a block, and now and then to be wrong about it
 constexpr int64_t kTilesOfUnit = 4;    // so that the last ones keep all units busy
-constexpr double kCacheShare = 0.5;    // of a level that a block fills
 constexpr size_t kCachesOfBlocks = 2;  // levels near the unit
 
 struct Block {
@@ -65,8 +64,9 @@ void schedule_blocks(const Scatter& match, const Block& block, const TargetInfo&
 double predicted_ns(const Scatter& match, int64_t tiles, const TargetInfo& target) {
   const te::Compute& sum = match.compute();
   const double terms = static_cast<double>(te::num_points(sum.reduce_axes));
-  const double cycles = static_cast<double>(tiles) * terms * kIndexCycles;
-  return run_ns(streaming_nest(match.program, sum, {}), cycles * issue_cycle_ns(target, 1), tiles, target);
+  const double cycles = static_cast<double>(tiles) * terms * cost::kScatteredIndexCycles;
+  return cost::run_ns(cost::streaming_nest(match.program, sum, {}), cycles * cost::issue_cycle_ns(target, 1), tiles,
+                      target);
 }
 
 }  // namespace
@@ -86,7 +86,7 @@ Result<Candidates> construct_scatter(const GroupTask& task, const TargetInfo& ta
   const int64_t wanted = kTilesOfUnit * std::max(1, target.compute_units);
   Candidates candidates;
   for (size_t level = 0; level < std::min(kCachesOfBlocks, target.levels.size()); ++level) {
-    const double room = kCacheShare * static_cast<double>(target.levels[level].capacity_bytes);
+    const double room = cost::kKeptShare * static_cast<double>(target.levels[level].capacity_bytes);
     const auto fit = std::max<int64_t>(1, static_cast<int64_t>(room) / line_bytes);
     block.lines = std::clamp<int64_t>(ceil_div(lines * before, wanted), 1, std::min(fit, lines));
     const int64_t tiles = before * ceil_div(lines, block.lines);

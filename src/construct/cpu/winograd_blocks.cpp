@@ -6,18 +6,15 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/model_units.h"
+#include "cost/units.h"
 #include "support/join.h"
 #include "support/math.h"
 
 namespace tw::construct {
 namespace {
 
-constexpr double kExposedLoad = 0.2;   // share of the latency of a line that is read by itself
-constexpr double kExposedStore = 0.3;  // the same of a line that is written by itself: stores wait for each other
-constexpr double kUsable = 0.75;       // of a cache
-constexpr size_t kRegisterTiles = 3;   // for each block
-constexpr int64_t kElement = 4;        // bytes
+constexpr size_t kRegisterTiles = 3;  // for each block
+constexpr int64_t kElement = 4;       // bytes
 
 class Blocker {
  public:
@@ -92,7 +89,7 @@ class Blocker {
       TileProblem tiles;
       tiles.inner_rows = block.high * block.wide;
       if (!block.rows.empty()) tiles.outer_rows = block.rows.back();
-      tiles.product = product_cost(std::nullopt, target_);
+      tiles.product = cost::product_cost(std::nullopt, target_);
       tiles.columns = p_.out_channels;
       tiles.lanes = static_cast<int>(p_.lanes);
       tiles.row_stride = (order == WinogradOrder::kTiles ? p_.points() : 1) * 2 * p_.lanes * kElement;
@@ -158,13 +155,13 @@ class Blocker {
     const auto vectors = [&](int64_t channels) {
       return static_cast<double>(p_.points() * ceil_div(channels, p_.lanes) * blocks_of(b));
     };
-    return kWinogradInputCycles * tiles_of(b, true) * vectors(p_.channels) +
-           kWinogradOutputCycles * tiles_of(b, false) * vectors(p_.out_channels);
+    return cost::kWinogradInputCycles * tiles_of(b, true) * vectors(p_.channels) +
+           cost::kWinogradOutputCycles * tiles_of(b, false) * vectors(p_.out_channels);
   }
 
   double bandwidth(size_t level, int64_t working) const {
     const MemoryLevel& memory = target_.levels[level];
-    const double one = memory.read_per_ns > 0 ? memory.read_per_ns : kNominalBytesPerNs;
+    const double one = memory.read_per_ns > 0 ? memory.read_per_ns : cost::kNominalBytesPerNs;
     if (!memory.shared || memory.all_per_ns <= 0) return one;
     return std::min(one, memory.all_per_ns / static_cast<double>(working));
   }
@@ -174,7 +171,7 @@ class Blocker {
     size_t level = 1;
     while (level + 1 < target_.levels.size()) {
       const MemoryLevel& cache = target_.levels[level];
-      const double share = kUsable / (cache.shared ? static_cast<double>(sharers) : 1);
+      const double share = cost::kCacheShare / (cache.shared ? static_cast<double>(sharers) : 1);
       if (bytes <= share * static_cast<double>(cache.capacity_bytes)) break;
       ++level;
     }
@@ -183,7 +180,7 @@ class Blocker {
 
   // Time in which each of `working` cores moves `bytes` to or from `level`, where it is not hidden.
   double visible_ns(double bytes, size_t level, int64_t working) const {
-    return level >= target_.levels.size() ? 0 : kExposedTraffic * bytes / bandwidth(level, working);
+    return level >= target_.levels.size() ? 0 : cost::kExposedTraffic * bytes / bandwidth(level, working);
   }
 
   // The transformed input is stored scattered for one of its two users. With points outside, the transform writes each
@@ -195,17 +192,17 @@ class Blocker {
     const double lines =
         static_cast<double>(p_.points() * blocks_of(b)) * matrix / static_cast<double>(target_.levels[0].line_bytes);
     const double latency = target_.levels[level].latency_ns;
-    if (b.order == WinogradOrder::kPoints) return kExposedStore * lines * latency;
+    if (b.order == WinogradOrder::kPoints) return cost::kExposedStore * lines * latency;
     const bool stays = in_first_cache(matrix + panel_bytes(b));
     const int64_t again = stays ? 0 : p_.kernel_depth * ceil_div(p_.out_channels, b.tile.vectors * p_.lanes) - 1;
-    return kExposedLoad * lines * (latency + static_cast<double>(again) * target_.levels[1].latency_ns);
+    return cost::kExposedLoad * lines * (latency + static_cast<double>(again) * target_.levels[1].latency_ns);
   }
 
   double panel_bytes(const WinogradBlocks& b) const {
     return static_cast<double>(kElement * p_.channels * p_.kernel_depth * b.tile.vectors * p_.lanes);
   }
   bool in_first_cache(double bytes) const {
-    return bytes <= kUsable * static_cast<double>(target_.levels[0].capacity_bytes);
+    return bytes <= cost::kCacheShare * static_cast<double>(target_.levels[0].capacity_bytes);
   }
 
   // Cores read the same weights, all of them for each block of tiles. Of all blocks, as if one core worked through
@@ -243,9 +240,9 @@ class Blocker {
     const int64_t tasks = blocks_of(b) * (b.tiles_before ? channel_blocks(b) : 1);
     const int64_t working = std::min(units_, tasks);
     const double cycles = product_cycles(b) + transform_cycles(b);
-    const double near = cycles * issue_cycle_ns(target_, p_.lanes) + traffic_ns(b, working);
+    const double near = cycles * cost::issue_cycle_ns(target_, p_.lanes) + traffic_ns(b, working);
     const double weights = weights_ns(b, working);
-    const double ns = std::max(near, weights) + kExposedTraffic * std::min(near, weights);
+    const double ns = cost::overlapped(near, weights, cost::kExposedTraffic);
     const double share = static_cast<double>(ceil_div(tasks, units_)) / static_cast<double>(tasks);
     return ns * share + (b.tiles_before ? 2 : 1) * target_.barrier_ns;
   }

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "construct/elementwise.h"
-#include "core/model_units.h"
 #include "support/join.h"
 #include "support/math.h"
 #include "te/reads.h"

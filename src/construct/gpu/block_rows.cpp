@@ -4,10 +4,8 @@
 #include <bit>
 #include <cmath>
 #include <numeric>
-#include <utility>
 
 #include "construct/elementwise.h"
-#include "core/model_units.h"
 #include "support/math.h"
 #include "te/reads.h"
 
@@ -21,8 +19,7 @@ constexpr int64_t kFewElements = 8;      // the same where rows are too few for 
 constexpr int64_t kBusyThreads = 512;    // threads of a busy SM
 constexpr int64_t kMaxRegisters = 64;    // registers of a thread for elements of a row
 constexpr int64_t kRegisterBytes = 4;
-constexpr int64_t kReservedShared = 4096;  // bytes of shared memory
-constexpr int64_t kFewReaders = 7;         // rows that read the same: of more, products of matrices make tiles
+constexpr int64_t kFewReaders = 7;  // rows that read the same: of more, products of matrices make tiles
 
 }  // namespace
 

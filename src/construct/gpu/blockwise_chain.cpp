@@ -5,12 +5,10 @@
 // operand where they are, and are multiplied at once. Other operands pass through shared memory, a block ahead. Unlike
 // online sums (gpu/streamed_chain.cpp) nothing of a row is combined, so that sums go on from block to block.
 #include <algorithm>
-#include <array>
 #include <memory>
 
 #include "construct/gpu/chain_kernels.h"
 #include "construct/gpu/warp_rows.h"
-#include "core/model_units.h"
 #include "expr/analyzer.h"
 #include "support/math.h"
 #include "te/row_mask.h"
@@ -22,20 +20,22 @@ using schedule::Chain;
 using Links = std::vector<std::unique_ptr<Link>>;
 
 using Shape = StreamedTile;  // blocks of steps of the last product
-constexpr std::array<Shape, 6> kGroupShapes = {{{8, 1, 64, 2, Multiplier::kWarpGroup},
-                                                {4, 1, 64, 2, Multiplier::kWarpGroup},
-                                                {8, 1, 128, 2, Multiplier::kWarpGroup},
-                                                {4, 1, 128, 2, Multiplier::kWarpGroup},
-                                                {8, 1, 64, 3, Multiplier::kWarpGroup},
-                                                {4, 1, 64, 3, Multiplier::kWarpGroup}}};
-constexpr std::array<Shape, 5> kShapes = {{{4, 1, 64, 2}, {4, 1, 32, 2}, {4, 2, 32, 2}, {8, 1, 32, 2}, {8, 1, 64, 2}}};
+constexpr auto kGroup = Multiplier::kWarpGroup;
+constexpr Shape kGroupShapes[] = {{8, 1, 64, 2, kGroup},  {4, 1, 64, 2, kGroup}, {8, 1, 128, 2, kGroup},
+                                  {4, 1, 128, 2, kGroup}, {8, 1, 64, 3, kGroup}, {4, 1, 64, 3, kGroup}};
+constexpr Shape kShapes[] = {{4, 1, 64, 2}, {4, 1, 32, 2}, {4, 2, 32, 2}, {8, 1, 32, 2}, {8, 1, 64, 2}};
 
 class BlockwiseChain {
  public:
   BlockwiseChain(const Chain& chain, const Links& links, const Link& last, const Shape& shape, const TargetInfo& target)
-      : chain_(chain), links_(links), last_(last), shape_(shape), target_(target), last_tile_(tile_of_last()) {
+      : chain_(chain),
+        links_(links),
+        last_(last),
+        shape_(shape),
+        target_(target),
+        last_tile_(last_tile(shape, last.n)) {
     for (const auto& link : links) {
-      tiles_.push_back(rows_by(shape.block));
+      tiles_.push_back(rows_tile(shape, shape.block));
       tiles_.back().tile_k = round_up(link->k, by_groups() ? line_elements(half()) : kMatrixSteps);
     }
     last_tile_.tile_k = shape.block;
@@ -81,7 +81,7 @@ class BlockwiseChain {
     }
     tma ? last.fetch_blocks(Side::kRight, last.sums(), steps) : attach_operand(last, Side::kRight, last.sums(), steps);
     s.pipeline(last.sums(), steps, shape_.stages);
-    out.predicted_ns = predicted_ns(shape_, work(), target_);
+    out.predicted_ns = cost::streamed_ns(shape_, work(), target_);
     out.trace = {
         fmt::format("tiles of {} rows by {} threads, {} steps of {} products at a time, {} blocks of them under way, "
                     "{} bytes shared{}{}",
@@ -116,15 +116,6 @@ class BlockwiseChain {
     return at_step(false).is_int(1) && at_step(true).is_int(0);
   }
 
-  ThreadBlockTile rows_by(int64_t columns) const {
-    if (by_groups()) return tile_of(GroupTile{shape_.warps / kGroupWarps, shape_.rows, columns}, kPair);
-    return tile_of(WarpTile{shape_.warps, 1, shape_.rows, columns / kInstructionColumns}, kPair);
-  }
-  ThreadBlockTile tile_of_last() const {
-    const int64_t columns = round_up(last_.n, kInstructionColumns);
-    return by_groups() ? tile_of_blocks({shape_.warps / kGroupWarps, shape_.rows, columns}) : rows_by(columns);
-  }
-
   int64_t shared_bytes() const {
     const int64_t pad = by_groups() ? 0 : kBankBytes;
     const auto lines = [&](int64_t count, int64_t elements) { return count * (elements * half() + pad); };
@@ -134,7 +125,7 @@ class BlockwiseChain {
       once += std::max(lines(tile_rows(), tile.tile_k), lines(tile.tile_k, tile_rows()));
       each += std::max(lines(shape_.block, tile.tile_k), lines(tile.tile_k, shape_.block));
     }
-    return once + shape_.stages * each + kReservedBytes;
+    return once + shape_.stages * each + target_.sm.reserved_bytes;
   }
 
   // All between the sums is computed where the last product's operand is made.
@@ -196,8 +187,8 @@ void add_blockwise(const Chain& chain, const Construction& base, const TargetInf
     if (!s.sum.empty()) links.push_back(std::make_unique<Link>(schedule::segment_program(chain.program, s), s.sum));
   }
   const Link last(chain.program, chain.last);
-  std::vector<Shape> shapes(kShapes.begin(), kShapes.end());
-  if (has_feature(target, "wgmma")) shapes.insert(shapes.begin(), kGroupShapes.begin(), kGroupShapes.end());
+  std::vector<Shape> shapes(std::begin(kShapes), std::end(kShapes));
+  if (has_feature(target, "wgmma")) shapes.insert(shapes.begin(), std::begin(kGroupShapes), std::end(kGroupShapes));
   for (const Shape& shape : shapes) {
     const BlockwiseChain kernel(chain, links, last, shape, target);
     if (!kernel.fits()) continue;

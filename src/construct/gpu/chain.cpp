@@ -4,11 +4,9 @@
 // as sums of the first one leave its registers, then as what combines them is done, then as the left operand of the
 // second one.
 #include <algorithm>
-#include <array>
 
 #include "construct/gpu/chain_kernels.h"
 #include "construct/gpu/row_mapping.h"
-#include "core/model_units.h"
 #include "schedule/match/tile_chain.h"
 #include "support/math.h"
 
@@ -17,29 +15,11 @@ namespace {
 
 using schedule::Chain;
 
-constexpr int64_t kMaxColumns = 16;  // instructions of a warp: their accumulators are half of its registers
-constexpr int64_t kMaxSums = 128;    // accumulators of a thread
-constexpr int64_t kMaxLanes = 4;     // elements of a row an access
-constexpr int64_t kMaxKept = 64;     // elements of a row in a thread's registers
-// Of a tile: its launch, and bytes a cycle of the second operands; and the barriers of a block of rows.
-constexpr double kTileCycles = 1500, kFetchBytes = 24, kBlockCycles = 1500;
-constexpr double kElementCycles = 0.08;  // SM cycles an element between the products
-constexpr double kProductCycles = 1.0 / 512;
-
-// Rows that a tile computes at a time, its warps, and how many times it does: once it has the second operands.
-struct TileShape {
-  int64_t rows, warps, blocks = 1;
-};
-constexpr std::array<TileShape, 7> kShapes = {{{16, 4}, {32, 4}, {64, 4}, {16, 8}, {32, 8}, {64, 8}, {128, 8}}};
-
-// Columns go to warps in equal shares; where a warp would have too many, one share after the other.
-ThreadBlockTile product_tile(const Link& link, const TileShape& shape) {
-  const int64_t row_warps = std::min(shape.rows / kInstructionRows, shape.warps);
-  const int64_t column_warps = shape.warps / row_warps;
-  const int64_t all = ceil_div(link.n, kInstructionColumns * column_warps);
-  const int64_t each = ceil_div(all, ceil_div(all, kMaxColumns));
-  return tile_of({row_warps, column_warps, shape.rows / kInstructionRows / row_warps, each}, 2);
-}
+constexpr int64_t kMaxSums = 128;  // accumulators of a thread
+constexpr int64_t kMaxLanes = 4;   // elements of a row an access
+constexpr int64_t kMaxKept = 64;   // elements of a row in a thread's registers
+using TileShape = cost::WholeRowsTile;
+constexpr TileShape kShapes[] = {{16, 4}, {32, 4}, {64, 4}, {16, 8}, {32, 8}, {64, 8}, {128, 8}};
 
 class ChainKernel {
  public:
@@ -51,8 +31,8 @@ class ChainKernel {
         rows_(schedule::segment_program(chain.program, chain.segments[1])),
         shape_(shape),
         target_(target),
-        scores_tile_(product_tile(scores, shape)),
-        values_tile_(product_tile(values, shape)),
+        scores_tile_(product_tile(scores.n, shape.rows, shape.warps)),
+        values_tile_(product_tile(values.n, shape.rows, shape.warps)),
         padded_(round_up(scores.n, kMatrixSteps)) {
     scores_tile_.tile_k = round_up(scores.k, kMatrixSteps);
     values_tile_.tile_k = 4 * kMatrixSteps;
@@ -71,16 +51,9 @@ class ChainKernel {
   }
 
   double predicted_ns() const {
-    const int64_t tiles = values_.batch * ceil_div(values_.m, shape_.rows * shape_.blocks);
-    const int64_t at_once = std::max<int64_t>(1, target_.levels.front().capacity_bytes / shared_bytes());
-    const auto waves = static_cast<double>(ceil_div(tiles, target_.compute_units * at_once));
-    const auto together = static_cast<double>(std::min(at_once, ceil_div(tiles, target_.compute_units)));
-    const auto elements = static_cast<double>(shape_.rows * scores_.n);
-    const double work = elements * (kElementCycles + static_cast<double>(scores_.k + values_.n) * kProductCycles);
-    const double of_few = 8.0 / static_cast<double>(shape_.warps);  // a tile alone: its warps wait for themselves
-    const auto blocks = static_cast<double>(shape_.blocks);
-    const double fetched = static_cast<double>(half() * padded_ * (scores_tile_.tile_k + values_.n)) / kFetchBytes;
-    return waves * (kTileCycles + fetched + blocks * (kBlockCycles + std::max(together, of_few) * work)) / kCyclesPerNs;
+    const int64_t operand_bytes = half() * padded_ * (scores_tile_.tile_k + values_.n);
+    return cost::whole_rows_ns(
+        shape_, {values_.batch, values_.m, scores_.n, scores_.k + values_.n, shared_bytes(), operand_bytes}, target_);
   }
 
   void schedule(Construction& out) {
@@ -194,6 +167,14 @@ void add_whole_rows(const Chain& chain, const Link& scores, const Link& values, 
 }
 
 }  // namespace
+
+ThreadBlockTile product_tile(int64_t columns, int64_t rows, int64_t warps) {
+  constexpr int64_t kMaxColumns = 16;  // instructions of a warp: their accumulators are half of its registers
+  const int64_t row_warps = std::min(rows / kInstructionRows, warps), column_warps = warps / row_warps;
+  const int64_t all = ceil_div(columns, kInstructionColumns * column_warps);
+  const int64_t each = ceil_div(all, ceil_div(all, kMaxColumns));
+  return tile_of({row_warps, column_warps, rows / kInstructionRows / row_warps, each}, 2);
+}
 
 Result<Candidates> construct_gpu_chain(const GroupTask& task, const TargetInfo& target) {
   Construction base;

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "construct/gpu/product_loops.h"
-#include "core/model_units.h"
+#include "cost/gpu_chains.h"
 #include "schedule/match/tile_chain.h"
 #include "te/online.h"
 
@@ -26,24 +26,7 @@ struct Link {
   Link& operator=(const Link&) = delete;
 };
 
-/// A tile of a chain that reads operands block by block: its warps, `rows` of instructions of each, `block` elements of
-/// a row that are there at a time, and blocks under way.
-struct StreamedTile {
-  int64_t warps, rows, block, stages;
-  Multiplier multiplier = Multiplier::kWarp;
-
-  bool by_groups() const { return multiplier == Multiplier::kWarpGroup; }
-  int64_t threads() const { return warps * kWarpThreads; }
-  int64_t tile_rows() const { return warps * rows * kInstructionRows; }
-  /// With a warp for TMA beside several groups; registers go to blocks as if it were a group.
-  int64_t block_threads() const { return threads() + (by_groups() && warps > kGroupWarps ? kWarpThreads : 0); }
-};
-
-/// What such tiles do: `m` rows of each of a batch, along `length` elements; `depth` counts the steps of the products
-/// before the last one and its columns; a thread has `registers`, a tile `shared_bytes`.
-struct StreamedWork {
-  int64_t batch, m, length, depth, registers, shared_bytes;
-};
+using cost::StreamedTile, cost::StreamedWork;
 
 /// Whether instructions of warp groups read so many columns of a product's right operand in one piece: steps beside
 /// each other, a line for each column, or columns in one line.
@@ -51,7 +34,14 @@ bool reads_in_lines(const Link& link, int64_t columns, const TargetInfo& target)
 
 /// Whether registers and shared memory hold a tile, and no more than half of one is empty.
 bool fits(const StreamedTile& tile, const StreamedWork& work, const TargetInfo& target);
-double predicted_ns(const StreamedTile& tile, const StreamedWork& work, const TargetInfo& target);
+
+/// The tile of a product of `rows` by `warps`, all columns: warps have equal shares, one share after the other where
+/// one would have too many.
+ThreadBlockTile product_tile(int64_t columns, int64_t rows, int64_t warps);
+/// The tile of a product with `columns` in the registers of a tile's own warps; and of the last one, whose columns are
+/// stored in whole lines for warp groups.
+ThreadBlockTile rows_tile(const StreamedTile& tile, int64_t columns);
+ThreadBlockTile last_tile(const StreamedTile& tile, int64_t columns);
 
 /// A chain of two products: the first one, and the last one with what it leaves.
 struct StreamedProducts {

@@ -10,7 +10,6 @@
 #include "construct/column_sums.h"
 #include "construct/construct.h"
 #include "construct/elementwise.h"
-#include "core/model_units.h"
 #include "expr/affine.h"
 #include "schedule/match/stages.h"
 #include "support/join.h"
@@ -222,11 +221,16 @@ void tile_sums(const Columns& plan, const std::string& stage, int64_t points, sc
   if (plan.lanes > 1) s.vectorize(stage, column + ".1");
 }
 
-void schedule_strips(const Columns& plan, int64_t points, const TargetInfo& target, schedule::Schedule& s) {
+// What stands between the sums and the output.
+void inline_followers(const Columns& plan, schedule::Schedule& s) {
   for (const te::Compute& c : plan.program.computes) {
     const bool follows = te::depends_on(plan.program, c, plan.sum);
     if (follows && c.name() != plan.output) s.inline_stage(c.name());
   }
+}
+
+void schedule_strips(const Columns& plan, int64_t points, const TargetInfo& target, schedule::Schedule& s) {
+  inline_followers(plan, s);
   const std::string sums = plan.output == plan.sum ? plan.sum + ".acc" : plan.sum;
   if (plan.output == plan.sum) s.cache_write(plan.sum);
   s.compute_at(sums, plan.output, tile_output(plan, points, target, s), loop::Scope::kRegister);
@@ -331,10 +335,7 @@ int64_t sharing_threads(const Columns& plan) {
 // A block adds a few columns: each of its threads some neighbouring terms of one, what they have in shared memory, then
 // one thread a column.
 void schedule_shared(const Columns& plan, schedule::Schedule& s) {
-  for (const te::Compute& c : plan.program.computes) {
-    const bool follows = te::depends_on(plan.program, c, plan.sum);
-    if (follows && c.name() != plan.output) s.inline_stage(c.name());
-  }
+  inline_followers(plan, s);
   const std::string sums = plan.sum + ".acc", shared = sums + ".rf", column = plan.column().name;
   const std::string threads = fmt::format("i{}", plan.compute().axes.size());
   s.cache_write(plan.sum);

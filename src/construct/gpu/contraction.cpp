@@ -8,7 +8,6 @@
 
 #include "construct/column_sums.h"
 #include "construct/gpu/product_loops.h"
-#include "core/model_units.h"
 #include "schedule/match/stages.h"
 #include "te/reads.h"
 
@@ -151,7 +150,7 @@ Result<Candidates> construct_product(const GroupTask& task, const TargetInfo& ta
     schedule_product(fitted, choice.tile, target, candidate);
     if (fitted.split_k.count > 1)
       candidate.trace.front() += fmt::format(", split-K by {}, added by a second kernel", fitted.split_k.count);
-    candidate.predicted_ns = choice.cycles / kCyclesPerNs;
+    candidate.predicted_ns = choice.cycles / target.sm.cycles_per_ns;
     candidates.push_back(std::move(candidate));
   }
   return candidates;

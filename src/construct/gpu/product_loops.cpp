@@ -5,7 +5,6 @@
 #include <array>
 #include <numeric>
 
-#include "core/model_units.h"
 #include "expr/affine.h"
 #include "schedule/match/stages.h"
 #include "support/join.h"

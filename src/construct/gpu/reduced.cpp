@@ -6,7 +6,7 @@
 
 #include "construct/column_sums.h"
 #include "construct/gpu/product_loops.h"
-#include "core/model_units.h"
+#include "cost/calibrated.h"
 #include "schedule/match/chain.h"
 #include "schedule/match/stages.h"
 #include "te/reads.h"
@@ -63,7 +63,7 @@ class ReducedKernel {
     problem.tma = problem.tma && problem.n % kMinColumns != 1;
     for (const ThreadBlockTile& tile : thread_block_tiles(problem, target)) {
       candidates.push_back(base_);
-      candidates.back().predicted_ns = predicted_cycles(tile, problem, target) / kCyclesPerNs;
+      candidates.back().predicted_ns = predicted_cycles(tile, problem, target) / target.sm.cycles_per_ns;
       ProductLoops loops(in.program, in.product, tile, target, candidates.back().schedule);
       schedule_tile(loops, tile, problem.kept_bytes, candidates.back());
     }
@@ -165,7 +165,7 @@ class ReducedKernel {
 }  // namespace
 
 Result<Candidates> construct_gpu_reduced(const GroupTask& task, const TargetInfo& target) {
-  const Result<schedule::ReducedProduct> match = schedule::match_reduced_product(task.program);
+  const Result<schedule::ReducedProduct> match = schedule::match_reduced_product(task.program, cost::kMinFilled);
   if (!match.ok()) return Reason{match.reason()};
   Candidates candidates;
   for (const auto& [parts, filled] : match->parts)

@@ -10,7 +10,7 @@
 
 #include "construct/gpu/chain_kernels.h"
 #include "construct/gpu/warp_rows.h"
-#include "core/model_units.h"
+#include "cost/units.h"
 #include "support/math.h"
 #include "te/rewrite.h"
 
@@ -24,8 +24,7 @@ constexpr int64_t kMaxRegisters = 250;          // of a thread
 constexpr int64_t kQuarter = 4 * kWarpThreads;  // registers are given to a warp of each of four SM partitions
 constexpr int64_t kMaxSums = 64;                // of the last product that a thread holds at a time
 constexpr int64_t kOtherRegisters = 40;         // beside sums and operands
-constexpr double kProductCycles = 800;  // of a product of a tile behind the first: its operands wait for its sums
-constexpr int64_t kMaxNeighbours = 8;   // columns of the last product that a thread stores together
+constexpr int64_t kMaxNeighbours = 8;           // columns of the last product that a thread stores together
 
 // The second operands of all products behind the first as they are stored: lines of steps.
 std::map<std::string, Layout> operand_layouts(const Chain& chain, const GroupTask& task) {
@@ -58,7 +57,7 @@ class ResidentChain {
     const ThreadBlockTile& first = tiles_[0];
     const int64_t rows = tile_rows(), threads = first.threads();
     const int64_t all = round_up(threads * first.together + (first.tma ? kWarpThreads : 0), kQuarter);
-    const int64_t registers = std::min(kMaxRegisters, kSmRegisters / all);
+    const int64_t registers = std::min(kMaxRegisters, target_.sm.registers / all);
     for (size_t i = 0; i < tiles_.size(); ++i) {
       const int64_t sums = rows * ThreadBlockTile::extent(tiles_[i].columns) / threads;
       const int64_t operand = i == 0 || rows_ == Rows::kInSharedMemory ? 0 : rows * tiles_[i].tile_k / 2 / threads;
@@ -85,11 +84,13 @@ class ResidentChain {
     const int64_t sms = std::max(1, target_.compute_units);
     const auto tiles = static_cast<double>(ceil_div(ceil_div(links_[0]->m, tile_rows()), sms));
     double behind = 0;
-    for (size_t i = 1; i < links_.size(); ++i) behind += std::max(product_cycles(i), read_cycles(i)) + kProductCycles;
-    const double fetched = static_cast<double>(operand_bytes(links_)) / kFetchBytes;
+    for (size_t i = 1; i < links_.size(); ++i)
+      behind += std::max(product_cycles(i), read_cycles(i)) + cost::kNextProductCycles;
+    const double fetched = static_cast<double>(operand_bytes(links_)) / cost::l2_by_threads(target_);
     const bool walks = first.persistent_blocks > 0;
     const double each = behind / (walks ? static_cast<double>(first.together) : 1) + (walks ? 0 : fetched);
-    return (predicted_cycles(first, problem_, target_) + tiles * each + (walks ? fetched : 0)) / kCyclesPerNs;
+    return (cost::predicted_cycles(first, problem_, target_) + tiles * each + (walks ? fetched : 0)) /
+           target_.sm.cycles_per_ns;
   }
 
   void schedule(Construction& out) const {
@@ -123,8 +124,6 @@ class ResidentChain {
   }
 
  private:
-  static constexpr double kFetchBytes = 24;  // bytes a cycle of the second operands
-
   static int64_t columns_of(const Links& links, size_t i) { return round_up(links[i]->n, kMatrixSteps); }
   int64_t tile_rows() const { return ThreadBlockTile::extent(tiles_[0].rows); }
   int64_t half() const { return links_[0]->product.match.a.type().bytes(); }
@@ -132,7 +131,7 @@ class ResidentChain {
 
   int64_t shared_bytes() const {
     const ThreadBlockTile& first = tiles_[0];
-    int64_t bytes = first.stages * first.shared_bytes(half()) + kReservedBytes;
+    int64_t bytes = first.stages * first.shared_bytes(half()) + target_.sm.reserved_bytes;
     bytes += first.columns_stay ? first.columns_bytes(problem_.k, half()) : 0;
     for (size_t i = 1; i < tiles_.size(); ++i) {
       const int64_t line = tiles_[i].tile_k * half() + kBankBytes;
@@ -145,14 +144,14 @@ class ResidentChain {
   // Of product `i` of a tile: its instructions, and what each warp reads of both operands.
   double product_cycles(size_t i) const {
     const int64_t columns = column_tiles(i) * ThreadBlockTile::extent(tiles_[i].columns);
-    return static_cast<double>(tile_rows() * tiles_[i].tile_k * columns) / kMatrixProducts;
+    return static_cast<double>(tile_rows() * tiles_[i].tile_k * columns) / target_.sm.warp_products;
   }
   double read_cycles(size_t i) const {
     const int64_t column_warps = tiles_[i].columns.front().extent;
     const int64_t row_warps = tiles_[i].threads() / kWarpThreads / column_warps;
     int64_t lines = row_warps * column_tiles(i) * ThreadBlockTile::extent(tiles_[i].columns);
     if (rows_ == Rows::kInSharedMemory) lines += (column_warps + 1) * tile_rows();  // written once
-    return static_cast<double>(lines * tiles_[i].tile_k * half()) / kSharedBytes;
+    return static_cast<double>(lines * tiles_[i].tile_k * half()) / target_.sm.shared_bytes;
   }
 
   // In registers: rows as those of the first product, all columns of product `i` in the warp that has the rows. In

@@ -1,18 +1,16 @@
 // Products of few rows, one after the other, on GPUs: a block has a row, and all stages of it in shared memory. What
 // squeeze and excite is (Hu et al. 2018): two products of a few images' means, too small to fill tiles of matrices, and
 // each a launch of its own elsewhere.
-#include "schedule/match/row_products.h"
-
 #include "construct/construct.h"
 #include "construct/elementwise.h"
-#include "core/model_units.h"
+#include "cost/gpu_rows.h"
 #include "te/reads.h"
 #include "te/rewrite.h"
 
 namespace tw::construct {
 namespace {
 
-using schedule::RowProducts, schedule::RowTerms;
+using schedule::RowProducts;
 
 // Constants are stored so that neighbouring threads read neighbours: along the terms that lanes share, or along the
 // elements of which each thread has some.
@@ -20,7 +18,7 @@ std::map<std::string, Layout> constant_layouts(const RowProducts& plan, const Gr
   std::map<std::string, Layout> layouts;
   for (const te::Compute& c : plan.rows.program.computes) {
     if (!c.is_reduction() || c.axes.size() <= plan.rows.rows) continue;
-    const bool by_warps = plan.terms(c) == RowTerms::kByWarps;
+    const bool by_warps = cost::sums_by_warps(plan, c);
     const std::string& along = (by_warps ? c.reduce_axes[0] : c.axes[plan.rows.rows]).name;
     te::visit_reads(c, [&](const Expr& read) {
       const int dim = te::dim_of_axis(read, along);
@@ -51,7 +49,7 @@ class BlockRow {
   }
 
  private:
-  bool by_threads(const te::Compute& c) const { return plan_.terms(c) == RowTerms::kByThreads; }
+  bool by_threads(const te::Compute& c) const { return !cost::sums_by_warps(plan_, c); }
   int64_t lanes(const te::Compute& c) const { return plan_.elements(c) % plan_.lanes == 0 ? plan_.lanes : 1; }
   std::string element(const te::Compute& c) const { return c.axes[plan_.rows.rows].name; }
 
@@ -98,8 +96,10 @@ Result<Candidates> construct_row_products(const GroupTask& task, const TargetInf
   const Result<RowProducts> stored =
       schedule::match_row_products(out.schedule, te::apply_layouts(task.program, out.constant_layouts), target);
   if (!stored.ok()) return Reason{stored.reason()};
+  if (const std::string reason = cost::why_products_apart(*stored, target); !reason.empty())
+    return declined("{}", reason);
   BlockRow(*stored, out.schedule).run();
-  out.predicted_ns = stored->cycles / kCyclesPerNs;
+  out.predicted_ns = cost::row_products_ns(*stored, target);
   out.trace = {fmt::format("a row by {} threads, all products of it", stored->threads)};
   return Candidates{std::move(out)};
 }

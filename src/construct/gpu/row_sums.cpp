@@ -7,7 +7,6 @@
 
 #include "construct/column_sums.h"
 #include "construct/gpu/block_rows.h"
-#include "core/model_units.h"
 #include "te/reads.h"
 
 namespace tw::construct {

@@ -8,7 +8,6 @@
 #include "construct/construct.h"
 #include "construct/elementwise.h"
 #include "construct/gpu/block_rows.h"
-#include "core/model_units.h"
 #include "schedule/match/stages.h"
 #include "te/reads.h"
 #include "te/rewrite.h"

@@ -6,7 +6,7 @@
 
 #include "construct/construct.h"
 #include "construct/elementwise.h"
-#include "core/model_units.h"
+#include "cost/gpu_rows.h"
 #include "support/math.h"
 #include "te/reads.h"
 
@@ -16,25 +16,11 @@ namespace {
 constexpr int64_t kThreads[] = {256, 128};         // elements of a line at a time
 constexpr int64_t kTogether[] = {1, 8};            // indices that a thread reads at a time
 constexpr int64_t kResident[] = {1, 2, 4, 8, 16};  // blocks on a unit, whose sums share its memory
-constexpr int64_t kReservedShared = 4096;
-// Instructions of a warp for an index on one of the four schedulers of a unit, and how long they take.
-constexpr double kIndexIssues = 2, kIndexCycles = 24;
-constexpr double kHitCycles = 700;  // until a term is there, where it is asked for when its index was found
 
 struct Block {
   int64_t lines = 1, threads = 1;
   int64_t together = 1;  // 1: each lane of a warp looks at another index (codegen/cuda, search)
 };
-
-// Each warp of each block looks at all indices, of which `hits` are its own.
-double cycles_of(int64_t blocks, const Block& block, int64_t resident, int64_t indices, double hits,
-                 const TargetInfo& target) {
-  const double warps = static_cast<double>(block.threads * resident) / kWarpThreads;
-  const double rounds =
-      std::max(1.0, static_cast<double>(blocks) / static_cast<double>(std::max(1, target.compute_units) * resident));
-  const double all = static_cast<double>(indices) * std::max(kIndexCycles, kIndexIssues * warps);
-  return rounds * (block.together > 1 ? all : all / kWarpThreads + hits * kHitCycles);
-}
 
 // What stands before the sum is computed once, by a kernel before: each block would do it again for every index.
 void schedule_before(const schedule::Scatter& match, const TargetInfo& target, schedule::Schedule& s) {
@@ -112,9 +98,10 @@ Result<Candidates> construct_gpu_scatter(const GroupTask& task, const TargetInfo
       candidates.push_back(base);
       schedule_before(*match, target, candidates.back().schedule);
       schedule_blocks(*match, block, candidates.back().schedule);
-      candidates.back().predicted_ns = cycles_of(before * parts * ceil_div(elements, threads), block, resident, indices,
-                                                 static_cast<double>(indices) / static_cast<double>(parts), target) /
-                                       kCyclesPerNs;
+      candidates.back().predicted_ns =
+          cost::scatter_ns({before * parts * ceil_div(elements, threads), threads, resident, indices,
+                            static_cast<double>(indices) / static_cast<double>(parts), together == 1},
+                           target);
       candidates.back().trace = {
           fmt::format("blocks of {} lines, {} threads, {} indices a thread at a time", block.lines, threads, together)};
     }

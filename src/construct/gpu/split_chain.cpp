@@ -2,12 +2,10 @@
 // (te/online.h) is a tile's, and leaves maximum, sum and weighted values, relative to that maximum, in memory. A second
 // kernel combines the tuples of a row, a thread for each column. All keys and values of a tile are on their way to
 // shared memory at once; the rows between the products are stored there, too.
-#include <array>
 
 #include "construct/elementwise.h"
 #include "construct/gpu/chain_kernels.h"
 #include "construct/gpu/row_mapping.h"
-#include "core/model_units.h"
 #include "support/join.h"
 #include "support/math.h"
 #include "te/reads.h"
@@ -18,25 +16,14 @@ namespace {
 using schedule::Chain;
 using Names = std::vector<std::string>;
 
-// Of a tile: its launch, its barriers, and bytes a cycle of all tiles of an SM; of the second kernel: its launch, and a
-// tuple, which waits for the one before it.
-constexpr double kTileCycles = 1500, kBarrierCycles = 1500, kFetchBytes = 16, kLaunchCycles = 3000, kTupleCycles = 40;
-constexpr int64_t kReservedShared = 4096;  // bytes of a tile for what threads combine, and for the hardware
-constexpr int64_t kTogether = 8;           // tuples that a thread loads at a time
-constexpr int64_t kMaxThreads = 128;       // of a tile of the second kernel
+constexpr int64_t kTogether = 8;      // tuples that a thread loads at a time
+constexpr int64_t kMaxThreads = 128;  // of a tile of the second kernel
 
 struct Shape {
   int64_t rows, warps, keys;
 };
-constexpr std::array<Shape, 8> kShapes = {
-    {{16, 4, 64}, {16, 4, 128}, {16, 4, 256}, {32, 4, 64}, {32, 4, 128}, {32, 4, 256}, {64, 4, 64}, {64, 4, 128}}};
-
-ThreadBlockTile product_tile(int64_t columns, const Shape& shape) {
-  constexpr int64_t kMaxColumns = 16;  // instructions of a warp: their accumulators are half of its registers
-  const int64_t row_warps = shape.rows / kInstructionRows, column_warps = shape.warps / row_warps;
-  const int64_t all = ceil_div(columns, kInstructionColumns * column_warps);
-  return tile_of({row_warps, column_warps, 1, ceil_div(all, ceil_div(all, kMaxColumns))}, 2);
-}
+constexpr Shape kShapes[] = {{16, 4, 64},  {16, 4, 128}, {16, 4, 256}, {32, 4, 64},
+                             {32, 4, 128}, {32, 4, 256}, {64, 4, 64},  {64, 4, 128}};
 
 class SplitChain {
  public:
@@ -48,8 +35,8 @@ class SplitChain {
         values_(schedule::segment_program(online.program, {part(online.wide), {part(online.wide)}}), part(online.wide)),
         shape_(shape),
         target_(target),
-        scores_tile_(product_tile(shape.keys, shape)),
-        values_tile_(product_tile(values_.n, shape)),
+        scores_tile_(product_tile(shape.keys, shape.rows, shape.warps)),
+        values_tile_(product_tile(values_.n, shape.rows, shape.warps)),
         row_{shape.keys, 1, shape.warps * kWarpThreads / shape.rows} {
     scores_tile_.tile_k = round_up(scores_.k, kMatrixSteps);
     values_tile_.tile_k = 4 * kMatrixSteps;
@@ -70,13 +57,8 @@ class SplitChain {
   }
 
   double predicted_ns() const {
-    const int64_t at_once = std::max<int64_t>(1, target_.levels.front().capacity_bytes / shared_bytes());
-    const int64_t tiles = scores_.batch * parts(), sms = std::max(1, target_.compute_units);
-    const auto waves = static_cast<double>(ceil_div(tiles, sms * at_once));
-    const auto together = static_cast<double>(std::min(at_once, ceil_div(tiles, sms)));
-    const double fetched = static_cast<double>(half() * shape_.keys * (scores_.k + values_.n)) / kFetchBytes;
-    const double combining = kLaunchCycles + kTupleCycles * static_cast<double>(parts());
-    return (waves * (kTileCycles + kBarrierCycles + together * fetched) + combining) / kCyclesPerNs;
+    const int64_t operand_bytes = half() * shape_.keys * (scores_.k + values_.n);
+    return cost::split_ns({scores_.batch, parts(), shared_bytes(), operand_bytes}, target_);
   }
 
   void schedule(Construction& out) {

@@ -3,7 +3,6 @@
 // their matrix instructions leave them, are combined along rows by the lanes that share one, and become the left
 // operand of the second product where they are. Only keys and values pass through shared memory, a block ahead. Where
 // warp groups have instructions of their own, four warps share 64 rows.
-#include <array>
 
 #include "construct/gpu/chain_kernels.h"
 #include "construct/gpu/warp_rows.h"
@@ -18,26 +17,12 @@ using schedule::Chain;
 using Names = std::vector<std::string>;
 
 using Shape = StreamedTile;
-constexpr std::array<Shape, 9> kGroupShapes = {{{4, 1, 128, 2, Multiplier::kWarpGroup},
-                                                {4, 1, 64, 2, Multiplier::kWarpGroup},
-                                                {4, 1, 64, 3, Multiplier::kWarpGroup},
-                                                {4, 1, 192, 2, Multiplier::kWarpGroup},
-                                                {8, 1, 128, 2, Multiplier::kWarpGroup},
-                                                {8, 1, 128, 3, Multiplier::kWarpGroup},
-                                                {8, 1, 64, 2, Multiplier::kWarpGroup},
-                                                {8, 1, 64, 3, Multiplier::kWarpGroup},
-                                                {12, 1, 128, 2, Multiplier::kWarpGroup}}};
-constexpr std::array<Shape, 11> kShapes = {{{4, 1, 64, 2},
-                                            {4, 1, 64, 3},
-                                            {4, 1, 32, 2},
-                                            {4, 1, 32, 3},
-                                            {4, 1, 128, 2},
-                                            {4, 2, 64, 2},
-                                            {4, 2, 32, 3},
-                                            {2, 2, 64, 2},
-                                            {8, 1, 64, 2},
-                                            {8, 1, 32, 3},
-                                            {8, 2, 64, 2}}};
+constexpr auto kGroup = Multiplier::kWarpGroup;
+constexpr Shape kGroupShapes[] = {{4, 1, 128, 2, kGroup}, {4, 1, 64, 2, kGroup},  {4, 1, 64, 3, kGroup},
+                                  {4, 1, 192, 2, kGroup}, {8, 1, 128, 2, kGroup}, {8, 1, 128, 3, kGroup},
+                                  {8, 1, 64, 2, kGroup},  {8, 1, 64, 3, kGroup},  {12, 1, 128, 2, kGroup}};
+constexpr Shape kShapes[] = {{4, 1, 64, 2}, {4, 1, 64, 3}, {4, 1, 32, 2}, {4, 1, 32, 3}, {4, 1, 128, 2}, {4, 2, 64, 2},
+                             {4, 2, 32, 3}, {2, 2, 64, 2}, {8, 1, 64, 2}, {8, 1, 32, 3}, {8, 2, 64, 2}};
 
 class StreamedChain {
  public:
@@ -51,8 +36,8 @@ class StreamedChain {
         values_(block_program(online), online.wide + ".block"),
         shape_(shape),
         target_(target),
-        scores_tile_(scores_tile(shape)),
-        values_tile_(values_tile(shape, values_.n)) {
+        scores_tile_(rows_tile(shape, shape.block)),
+        values_tile_(last_tile(shape, values_.n)) {
     scores_tile_.tile_k = round_up(scores_.k, by_groups() ? line() : kMatrixSteps);
     values_tile_.tile_k = shape.block;
   }
@@ -91,7 +76,7 @@ class StreamedChain {
     for (ProductLoops* loops : {&scores, &values})
       tma ? loops->fetch_blocks(Side::kRight, rows(), "r0") : attach_operand(*loops, Side::kRight, rows(), "r0");
     s_->carry(rows());
-    out.predicted_ns = predicted_ns(shape_, work(), target_);
+    out.predicted_ns = cost::streamed_ns(shape_, work(), target_);
     out.trace = {
         fmt::format("tiles of {} rows by {} threads, {} keys at a time, {} blocks of them under way, {} bytes "
                     "shared{}{}",
@@ -103,18 +88,6 @@ class StreamedChain {
   static te::Program block_program(const te::Online& online) {
     const std::string sum = online.wide + ".block";
     return schedule::segment_program(online.program, {sum, {sum}});
-  }
-
-  static ThreadBlockTile scores_tile(const Shape& shape) {
-    if (shape.multiplier == Multiplier::kWarpGroup)
-      return tile_of(GroupTile{shape.warps / kGroupWarps, shape.rows, shape.block}, kPair);
-    return tile_of(WarpTile{shape.warps, 1, shape.rows, shape.block / kInstructionColumns}, kPair);
-  }
-  // Of warp groups with columns in whole lines of their operand.
-  ThreadBlockTile values_tile(const Shape& shape, int64_t columns) const {
-    if (shape.multiplier != Multiplier::kWarpGroup)
-      return tile_of(WarpTile{shape.warps, 1, shape.rows, ceil_div(columns, kInstructionColumns)}, kPair);
-    return tile_of_blocks({shape.warps / kGroupWarps, shape.rows, round_up(columns, kInstructionColumns)});
   }
 
   bool by_groups() const { return shape_.by_groups(); }
@@ -138,8 +111,7 @@ class StreamedChain {
     }
   }
   void attach_operand(ProductLoops& loops, Side side, const std::string& stage, const std::string& loop) const {
-    const int64_t steps = &loops.tile() == &scores_tile_ ? scores_tile_.tile_k : shape_.block;
-    by_groups() ? loops.attach_blocks(side, stage, loop) : loops.attach_operand(side, stage, loop, steps);
+    by_groups() ? loops.attach_blocks(side, stage, loop) : loops.attach_operand(side, stage, loop, loops.tile().tile_k);
   }
 
   StreamedWork work() const {
@@ -300,12 +272,17 @@ class StreamedChain {
   schedule::Schedule* s_ = nullptr;
 };
 
-// Of a tile: its launch; of a block: its barrier, and what waits for each other in it.
-constexpr double kTileCycles = 1500, kBlockCycles = 500;
-constexpr double kElementCycles = 0.05;  // SM cycles an element between the products
-constexpr double kProductCycles = 1.0 / 1250, kOperandCycles = 1.0 / 1700, kGroupProductCycles = 1.0 / 2048;
-
 }  // namespace
+
+ThreadBlockTile rows_tile(const StreamedTile& tile, int64_t columns) {
+  if (tile.by_groups()) return tile_of(GroupTile{tile.warps / kGroupWarps, tile.rows, columns}, kPair);
+  return tile_of(WarpTile{tile.warps, 1, tile.rows, columns / kInstructionColumns}, kPair);
+}
+
+ThreadBlockTile last_tile(const StreamedTile& tile, int64_t columns) {
+  const int64_t whole = round_up(columns, kInstructionColumns);
+  return tile.by_groups() ? tile_of_blocks({tile.warps / kGroupWarps, tile.rows, whole}) : rows_tile(tile, whole);
+}
 
 bool reads_in_lines(const Link& link, int64_t columns, const TargetInfo& target) {
   const MatrixProduct& p = link.product;
@@ -318,32 +295,14 @@ bool fits(const StreamedTile& tile, const StreamedWork& work, const TargetInfo& 
   const bool rows = tile.tile_rows() / 2 < round_up(work.m, kInstructionRows);
   const bool length = tile.block / 2 < round_up(work.length, kMatrixSteps);
   return rows && length && work.registers <= schedule::kMaxStreamedRegisters &&
-         work.registers * tile.block_threads() <= kSmRegisters &&
+         work.registers * tile.block_threads() <= target.sm.registers &&
          work.shared_bytes <= target.levels.front().capacity_bytes;
-}
-
-double predicted_ns(const StreamedTile& tile, const StreamedWork& work, const TargetInfo& target) {
-  const int64_t tiles = work.batch * ceil_div(work.m, tile.tile_rows());
-  const int64_t by_registers =
-      kSmRegisters / (work.registers * round_up(tile.block_threads(), kGroupWarps * kWarpThreads));
-  const int64_t at_once =
-      std::max<int64_t>(1, std::min(target.levels.front().capacity_bytes / work.shared_bytes, by_registers));
-  const auto waves = static_cast<double>(ceil_div(tiles, target.compute_units * at_once));
-  const auto together = static_cast<double>(std::min(at_once, ceil_div(tiles, target.compute_units)));
-  const auto elements = static_cast<double>(tile.tile_rows() * tile.block);
-  // Rows of a warp share what comes from shared memory for each instruction.
-  const double product_cycles =
-      tile.by_groups() ? kGroupProductCycles : kProductCycles + kOperandCycles / static_cast<double>(tile.rows);
-  const double cycles = elements * (kElementCycles + static_cast<double>(work.depth) * product_cycles);
-  const double of_few = 8.0 / static_cast<double>(tile.warps);  // a tile alone: its warps wait for themselves
-  const auto blocks = static_cast<double>(ceil_div(work.length, tile.block));
-  return waves * (kTileCycles + blocks * (kBlockCycles + std::max(together, of_few) * cycles)) / kCyclesPerNs;
 }
 
 void add_streamed(const StreamedProducts& products, const Construction& base, const TargetInfo& target,
                   Candidates& candidates) {
-  std::vector<Shape> shapes(kShapes.begin(), kShapes.end());
-  if (has_feature(target, "wgmma")) shapes.insert(shapes.begin(), kGroupShapes.begin(), kGroupShapes.end());
+  std::vector<Shape> shapes(std::begin(kShapes), std::end(kShapes));
+  if (has_feature(target, "wgmma")) shapes.insert(shapes.begin(), std::begin(kGroupShapes), std::end(kGroupShapes));
   add_by_blocks<StreamedChain>(products, shapes, StreamedChain::cut, base, target, candidates);
 }
 

@@ -1,103 +1,58 @@
 #include "construct/gpu/thread_block_tile.h"
 
 #include <algorithm>
-#include <array>
-#include <cmath>
 #include <numeric>
 
-#include "core/model_units.h"
 #include "support/math.h"
 
 namespace tw::construct {
 namespace {
 
-// Of one multiprocessor (NVIDIA, "CUDA C++ Programming Guide", arithmetic throughput; H100 data sheet), in a cycle.
-constexpr double kGroupProducts = 2048;  // wgmma, 16-bit floats; tf32: half
-constexpr double kProducts = 128;        // f32 FMAs of threads
-constexpr double kLoadBytes = 48;        // an SM's share of L2 bandwidth (measured on an H100)
-constexpr double kScattered = 8;         // factor on results stored alone, each to part of a sector
-constexpr double kTileCycles = 2000;     // prologue and epilogue of a tile
-constexpr double kNextTileCycles = 500;  // step to the next tile of a persistent block
-constexpr double kCacheBytes = 24;       // an SM's share of L2 bandwidth by threads' accesses
-constexpr double kCopyCycles = 450;      // min cycles of a k-block by threads' copies: barriers, loads, latency
-constexpr double kTmaCycles = 300;       // min cycles of a k-block by TMA
-constexpr double kPairCycles = 150;      // wait of clustered tiles for each other, a k-block (measured on an H100)
-constexpr double kWalkingPairs = 0.2;    // share of it that blocks do not hide that walk, for each tile at a time
-constexpr double kExposed = 0.25;        // unoverlapped fraction of the shorter times
+using enum FactorKind;
 
 constexpr size_t kMaxTiles = 12;       // candidates of a problem
-constexpr int64_t kLinesTogether = 8;  // lines of a swizzle atom, wgmma operands
 constexpr int64_t kVectorColumns = 4;  // f32 of one access
 
-constexpr std::array<WarpTile, 12> kWarpTiles = {{{2, 4, 4, 8},
-                                                  {4, 2, 4, 8},
-                                                  {2, 2, 4, 8},
-                                                  {2, 4, 4, 4},
-                                                  {2, 2, 4, 4},
-                                                  {2, 2, 2, 8},
-                                                  {4, 2, 2, 4},
-                                                  {2, 2, 2, 4},
-                                                  {2, 2, 2, 2},
-                                                  {1, 4, 2, 2},
-                                                  {1, 4, 1, 2},
-                                                  {1, 2, 1, 2}}};
+constexpr WarpTile kWarpTiles[] = {{2, 4, 4, 8}, {4, 2, 4, 8}, {2, 2, 4, 8}, {2, 4, 4, 4}, {2, 2, 4, 4}, {2, 2, 2, 8},
+                                   {4, 2, 2, 4}, {2, 2, 2, 4}, {2, 2, 2, 2}, {1, 4, 2, 2}, {1, 4, 1, 2}, {1, 2, 1, 2}};
 
-constexpr std::array<GroupTile, 11> kGroupTiles = {{{2, 1, 256},
-                                                    {2, 2, 128},
-                                                    {2, 1, 192},
-                                                    {2, 1, 128},
-                                                    {2, 2, 64},
-                                                    {2, 1, 64},
-                                                    {1, 2, 64},
-                                                    {1, 1, 256},
-                                                    {1, 1, 128},
-                                                    {1, 1, 64},
-                                                    {1, 1, 32}}};
+constexpr GroupTile kGroupTiles[] = {{2, 1, 256}, {2, 2, 128}, {2, 1, 192}, {2, 1, 128}, {2, 2, 64}, {2, 1, 64},
+                                     {1, 2, 64},  {1, 1, 256}, {1, 1, 128}, {1, 1, 64},  {1, 1, 32}};
 
 // Threads' own tiles: threads of rows and columns, rows and vectors of a thread.
 struct ThreadTile {
   int64_t row_threads, column_threads, rows, vectors;
 };
-constexpr std::array<ThreadTile, 5> kThreadTiles = {
-    {{16, 16, 8, 2}, {16, 16, 4, 1}, {8, 16, 4, 1}, {8, 8, 4, 1}, {8, 8, 2, 1}}};
+constexpr ThreadTile kThreadTiles[] = {{16, 16, 8, 2}, {16, 16, 4, 1}, {8, 16, 4, 1}, {8, 8, 4, 1}, {8, 8, 2, 1}};
 
 // Narrow products of a batch beside each other: warps of rows and of the batch, instructions of a warp along rows.
 struct PackedTile {
   int64_t row_warps, batch_warps, rows;
 };
-constexpr std::array<PackedTile, 7> kPackedTiles = {
-    {{4, 1, 1}, {4, 1, 2}, {8, 1, 1}, {2, 2, 1}, {2, 2, 2}, {4, 2, 1}, {4, 2, 2}}};
+constexpr PackedTile kPackedTiles[] = {{4, 1, 1}, {4, 1, 2}, {8, 1, 1}, {2, 2, 1}, {2, 2, 2}, {4, 2, 1}, {4, 2, 2}};
 
 // The columns of `eighths` instructions: each leaves pairs of columns with its threads, and the pairs that a thread has
 // of several instructions are neighbours, up to `neighbours` columns.
 void add_columns(int64_t eighths, FactorKind kind, int64_t neighbours, std::vector<Factor>& columns) {
   const int64_t together = std::gcd(eighths, neighbours / 2);
-  columns.insert(columns.end(),
-                 {{eighths / together, kind}, {4, FactorKind::kThreads}, {2 * together, FactorKind::kMatrixVector}});
+  columns.insert(columns.end(), {{eighths / together, kind}, {4, kThreads}, {2 * together, kMatrixVector}});
 }
 
 }  // namespace
 
 ThreadBlockTile tile_of(const WarpTile& w, int64_t neighbours) {
   ThreadBlockTile tile;
-  tile.rows = {{w.row_warps, FactorKind::kThreads},
-               {w.rows, FactorKind::kUnrolled},
-               {2, FactorKind::kMatrix},
-               {8, FactorKind::kThreads}};
-  tile.columns = {{w.column_warps, FactorKind::kThreads}};
-  add_columns(w.columns, FactorKind::kUnrolled, neighbours, tile.columns);
+  tile.rows = {{w.row_warps, kThreads}, {w.rows, kUnrolled}, {2, kMatrix}, {8, kThreads}};
+  tile.columns = {{w.column_warps, kThreads}};
+  add_columns(w.columns, kUnrolled, neighbours, tile.columns);
   tile.multiplier = Multiplier::kWarp;
   return tile;
 }
 
 ThreadBlockTile tile_of(const GroupTile& g, int64_t neighbours) {
   ThreadBlockTile tile;
-  tile.rows = {{g.groups, FactorKind::kThreads},
-               {g.rows, FactorKind::kUnrolled},
-               {4, FactorKind::kThreads},
-               {2, FactorKind::kMatrix},
-               {8, FactorKind::kThreads}};
-  add_columns(g.columns / 8, FactorKind::kMatrix, neighbours, tile.columns);
+  tile.rows = {{g.groups, kThreads}, {g.rows, kUnrolled}, {4, kThreads}, {2, kMatrix}, {8, kThreads}};
+  add_columns(g.columns / 8, kMatrix, neighbours, tile.columns);
   tile.multiplier = Multiplier::kWarpGroup;
   return tile;
 }
@@ -105,8 +60,7 @@ ThreadBlockTile tile_of(const GroupTile& g, int64_t neighbours) {
 ThreadBlockTile tile_of_blocks(const GroupTile& g) {
   constexpr int64_t kPair = 2;
   ThreadBlockTile tile = tile_of(GroupTile{g.groups, g.rows, std::min(g.columns, kBlockLines)}, kPair);
-  if (g.columns > kBlockLines)
-    tile.columns.insert(tile.columns.begin(), {ceil_div(g.columns, kBlockLines), FactorKind::kMatrix});
+  if (g.columns > kBlockLines) tile.columns.insert(tile.columns.begin(), {ceil_div(g.columns, kBlockLines), kMatrix});
   return tile;
 }
 
@@ -162,14 +116,10 @@ void add_tiles(const GroupTile& g, const GemmProblem& problem, std::vector<Threa
 
 ThreadBlockTile tile_of(const ThreadTile& t) {
   ThreadBlockTile tile;
-  tile.rows = {{t.rows, FactorKind::kUnrolled}, {t.row_threads, FactorKind::kThreads}};
-  tile.columns = {{t.vectors, FactorKind::kUnrolled},
-                  {t.column_threads, FactorKind::kThreads},
-                  {kVectorColumns, FactorKind::kVector}};
+  tile.rows = {{t.rows, kUnrolled}, {t.row_threads, kThreads}};
+  tile.columns = {{t.vectors, kUnrolled}, {t.column_threads, kThreads}, {kVectorColumns, kVector}};
   return tile;
 }
-
-int64_t sums_of_thread(const ThreadBlockTile& tile) { return tile.num_sums() / tile.threads(); }
 
 // Tiles of several products: of all columns, that threads hold up to 64 sums each.
 void add_packed(const GemmProblem& problem, std::vector<ThreadBlockTile>& tiles) {
@@ -179,15 +129,10 @@ void add_packed(const GemmProblem& problem, std::vector<ThreadBlockTile>& tiles)
     if (problem.batch % count != 0) continue;
     for (const PackedTile& t : kPackedTiles) {
       ThreadBlockTile tile = tile_of(WarpTile{t.row_warps, 1, t.rows, columns}, problem.neighbours);
-      tile.batch = {{t.batch_warps, FactorKind::kThreads}, {count / t.batch_warps, FactorKind::kUnrolled}};
-      if (count % t.batch_warps == 0 && sums_of_thread(tile) <= kMaxSums) tiles.push_back(std::move(tile));
+      tile.batch = {{t.batch_warps, kThreads}, {count / t.batch_warps, kUnrolled}};
+      if (count % t.batch_warps == 0 && cost::sums_of_thread(tile) <= kMaxSums) tiles.push_back(std::move(tile));
     }
   }
-}
-
-int64_t tiles_of(const ThreadBlockTile& tile, const GemmProblem& p) {
-  return p.batch / ThreadBlockTile::extent(tile.batch) * ceil_div(p.m, ThreadBlockTile::extent(tile.rows)) *
-         ceil_div(p.n, ThreadBlockTile::extent(tile.columns));
 }
 
 // K of a k-block, between two loads: the most that do not add more than a sixth of zeros. Warp groups read lines of
@@ -211,7 +156,7 @@ int64_t min_stages(const ThreadBlockTile& tile) {
 // two of those, no less than keep instructions busy. One more is in use while instructions of warp groups run on.
 int64_t stages_of(const ThreadBlockTile& tile, const GemmProblem& problem, const TargetInfo& target, int64_t at_once) {
   constexpr int64_t kFew = 4, kMany = 8;
-  const int64_t room = target.levels.front().capacity_bytes / at_once - kReservedBytes;
+  const int64_t room = target.levels.front().capacity_bytes / at_once - target.sm.reserved_bytes;
   const bool busy = tile.multiplier == Multiplier::kWarpGroup && tile.filter_positions == 1 && at_once <= 2;
   const int64_t min = std::max(min_stages(tile), busy ? kFew : int64_t{2});
   const int64_t stages = std::clamp<int64_t>(room / tile.shared_bytes(problem.bytes), min, tile.tma ? kMany : kFew);
@@ -223,11 +168,11 @@ int64_t stages_of(const ThreadBlockTile& tile, const GemmProblem& problem, const
 bool fit_together(const ThreadBlockTile& tile, const GemmProblem& problem, const TargetInfo& target) {
   constexpr int64_t kQuarter = 4 * kWarpThreads;       // register allocation: by warps of the four SM partitions
   constexpr int64_t kOthers = 32, kMaxThreads = 1024;  // registers of a thread beside its sums; threads of a block
-  const int64_t bytes = tile.stages * tile.shared_bytes(problem.bytes) + kReservedBytes;
+  const int64_t bytes = tile.stages * tile.shared_bytes(problem.bytes) + target.sm.reserved_bytes;
   const int64_t threads = tile.threads() * tile.together + kWarpThreads;
-  const int64_t registers = kSmRegisters / (ceil_div(threads, kQuarter) * kQuarter) / 8 * 8;
-  return bytes <= target.levels.front().capacity_bytes && sums_of_thread(tile) + kOthers <= registers &&
-         threads <= kMaxThreads && tiles_of(tile, problem) > tile.persistent_blocks * tile.together;
+  const int64_t registers = target.sm.registers / (ceil_div(threads, kQuarter) * kQuarter) / 8 * 8;
+  return bytes <= target.levels.front().capacity_bytes && cost::sums_of_thread(tile) + kOthers <= registers &&
+         threads <= kMaxThreads && cost::tiles_of(tile, problem) > tile.persistent_blocks * tile.together;
 }
 
 // Adds `tile` for blocks that walk over tiles: as many of these together as fit, and two.
@@ -250,12 +195,12 @@ void add_walking(ThreadBlockTile tile, const GemmProblem& problem, const TargetI
 // brings them, for more: short sums spend much of their time before and behind their k-blocks.
 std::vector<ThreadBlockTile> staged(ThreadBlockTile tile, const GemmProblem& problem, const TargetInfo& target) {
   constexpr int64_t kMaxTilesAtOnce = 4;
-  const bool few = tile.tma && tiles_of(tile, problem) <= target.compute_units;
+  const bool few = tile.tma && cost::tiles_of(tile, problem) <= target.compute_units;
   const int64_t min = few || tile.filter_positions > 1 ? 1 : 2, max = few ? 1 : tile.tma ? kMaxTilesAtOnce : 2;
   std::vector<ThreadBlockTile> all;
   for (int64_t at_once = min; at_once <= max; ++at_once) {
     tile.stages = stages_of(tile, problem, target, at_once);
-    const int64_t bytes = tile.stages * tile.shared_bytes(problem.bytes) + kReservedBytes;
+    const int64_t bytes = tile.stages * tile.shared_bytes(problem.bytes) + target.sm.reserved_bytes;
     const bool known = !all.empty() && all.back().stages == tile.stages;
     if (!known && bytes <= target.levels.front().capacity_bytes) all.push_back(tile);
   }
@@ -273,145 +218,19 @@ std::vector<ThreadBlockTile> staged(ThreadBlockTile tile, const GemmProblem& pro
 
 }  // namespace
 
-int64_t ThreadBlockTile::extent(const std::vector<Factor>& factors) {
-  int64_t all = 1;
-  for (const Factor& f : factors) all *= f.extent;
-  return all;
-}
-
-int64_t ThreadBlockTile::threads() const {
-  int64_t all = 1;
-  for (const auto* factors : {&batch, &rows, &columns}) {
-    for (const Factor& f : *factors) all *= f.kind == FactorKind::kThreads ? f.extent : 1;
-  }
-  return all;
-}
-
-// Threads of a warp read whole lines at once: of 16-bit floats 16 bytes of each of 8 lines, of f32 64 of each of 2.
-int64_t ThreadBlockTile::line_pad_bytes(int64_t bytes) const {
-  constexpr int64_t kBanksBytes = 128;
-  if (multiplier == Multiplier::kWarp && bytes == 4) return tile_k * bytes % kBanksBytes == 0 ? kBanksBytes / 2 : 0;
-  return multiplier == Multiplier::kWarpGroup ? 0 : kBankBytes;
-}
-
-int64_t ThreadBlockTile::shared_bytes(int64_t bytes) const {
-  int64_t lines = extent(rows) + ceil_div(halo, kLinesTogether) * kLinesTogether;
-  lines += columns_stay ? 0 : extent(columns) * filter_positions;
-  const int64_t pad = line_pad_bytes(bytes), products = extent(batch);
-  if (products > 1)
-    return extent(rows) * (products * tile_k * bytes + pad) + products * extent(columns) * (tile_k * bytes + pad);
-  return by_matrix() ? lines * (tile_k * bytes + pad) : tile_k * (lines * bytes + 2 * pad);
-}
-
-int64_t ThreadBlockTile::columns_bytes(int64_t k, int64_t bytes) const {
-  return round_up(k, tile_k) * extent(columns) * filter_positions * bytes;
-}
-
-namespace {
-
-double products_a_cycle(Multiplier m, int64_t bytes) {
-  if (m == Multiplier::kThread) return kProducts;
-  return (m == Multiplier::kWarpGroup ? kGroupProducts : kMatrixProducts) * 2 / static_cast<double>(bytes);
-}
-
-// Bytes that are read of the operands for one step: each warp its rows and columns, each instruction of a group.
-double shared_reads(const ThreadBlockTile& tile, const GemmProblem& p) {
-  constexpr int64_t kGroupRows = 64;
-  const int64_t rows = ThreadBlockTile::extent(tile.rows), columns = ThreadBlockTile::extent(tile.columns);
-  const int64_t products = ThreadBlockTile::extent(tile.batch);
-  if (tile.multiplier == Multiplier::kThread) return static_cast<double>((rows + columns) * p.bytes);
-  if (tile.multiplier == Multiplier::kWarpGroup)
-    return static_cast<double>((rows + columns * rows / kGroupRows) * p.bytes);
-  const int64_t row_warps = tile.rows.front().extent, column_warps = tile.columns.front().extent;
-  return static_cast<double>(products * (rows * column_warps + columns * row_warps) * p.bytes);
-}
-
-// How many tiles one SM runs at once, so that one computes while another loads or stores.
-int64_t tiles_at_once(const ThreadBlockTile& tile, const GemmProblem& p, const TargetInfo& target) {
-  constexpr int64_t kOthers = 64, kMaxTilesAtOnce = 8;  // registers of a thread beside its sums
-  const int64_t by_registers = kSmRegisters / (tile.threads() * (sums_of_thread(tile) + kOthers));
-  const int64_t by_memory = target.levels.front().capacity_bytes / (tile.shared_bytes(p.bytes) * tile.stages);
-  return std::clamp<int64_t>(std::min(by_registers, by_memory), 1, kMaxTilesAtOnce);
-}
-
-// Of all sums, or of what tiles make of the sums that they keep: a row of f32.
-int64_t stored_bytes(const GemmProblem& p) {
-  constexpr int64_t kF32 = 4;
-  return p.kept_bytes > 0 ? p.batch * p.n * kF32 : p.batch * p.m * p.n * p.result_bytes;
-}
-
-// Bytes of its results that an SM stores or loads again in a cycle: split-K partial sums stay in L2.
-double result_rate(const GemmProblem& p, const TargetInfo& target) {
-  const int64_t bytes = stored_bytes(p);
-  return p.split_k > 1 && 2 * bytes <= target.levels[1].capacity_bytes ? kCacheBytes : kMemoryBytes;
-}
-
-// Of the kernel that adds the split-K partial sums.
-double adding_cycles(const GemmProblem& p, const TargetInfo& target) {
-  if (p.split_k == 1) return 0;
-  const double of_parts = static_cast<double>(stored_bytes(p)) / result_rate(p, target);
-  const auto sums = static_cast<double>(p.batch * p.m * p.n / p.split_k);
-  const double of_sums = sums * static_cast<double>(p.added_bytes) / kMemoryBytes;
-  return kKernelCycles + (of_parts + of_sums) / std::max(1, target.compute_units);
-}
-
-// Of a block that walks over its share of `tiles`: its consumers multiply one after the other, and store meanwhile.
-double walking_cycles(const ThreadBlockTile& tile, int64_t tiles, double products, double results) {
-  const double alone = (products + results + kNextTileCycles) / static_cast<double>(tile.together);
-  return kTileCycles +
-         static_cast<double>(ceil_div(tiles, tile.persistent_blocks)) * std::max({products, results, alone});
-}
-
-}  // namespace
-
-double predicted_cycles(const ThreadBlockTile& tile, const GemmProblem& p, const TargetInfo& target) {
-  const int64_t rows = ThreadBlockTile::extent(tile.rows), columns = ThreadBlockTile::extent(tile.columns);
-  const int64_t tiles = tiles_of(tile, p), packed = ThreadBlockTile::extent(tile.batch);
-  const auto steps = static_cast<double>(ceil_div(p.k, tile.tile_k) * tile.tile_k);
-  const double products =
-      static_cast<double>(tile.num_sums() * p.filter_positions) / products_a_cycle(tile.multiplier, p.bytes);
-  const int64_t lines =
-      (rows + p.halo) / tile.column_cluster + (tile.columns_stay ? 0 : columns * p.filter_positions / tile.row_cluster);
-  const double loads = static_cast<double>(packed * lines * p.bytes) / kLoadBytes;
-  const double shared = static_cast<double>(p.filter_positions) * shared_reads(tile, p) / kSharedBytes;
-  const double longest = std::max({products, loads, shared});
-  const auto cluster = static_cast<double>(tile.row_cluster * tile.column_cluster);
-  const double wait =
-      kPairCycles * (tile.persistent_blocks > 0 ? kWalkingPairs * static_cast<double>(tile.together) : 1);
-  const double waits = wait * std::log2(cluster) / static_cast<double>(tile.tile_k);
-  const double a_step = waits + longest + kExposed * (products + loads + shared - longest);
-  const double scattered = p.odd_bytes > 0 && tile.kept_bytes == 0 ? kScattered : 1;
-  const double results = scattered * static_cast<double>(tile.num_sums() * p.result_bytes) / result_rate(p, target);
-  const int64_t sms = std::max(1, target.compute_units);
-  // The tiles of an SM share its throughput; each has what it takes to enter and to leave to itself.
-  const int64_t at_once = std::min(tiles_at_once(tile, p, target), ceil_div(tiles, sms));
-  const auto waves = static_cast<double>(ceil_div(tiles, sms * at_once));
-  const auto together = static_cast<double>(at_once);
-  const double blocks = static_cast<double>(ceil_div(p.k, tile.tile_k)) * (tile.tma ? kTmaCycles : kCopyCycles);
-  const double of_tile = std::max(steps * a_step, blocks);
-  const double all = tile.persistent_blocks > 0
-                         ? walking_cycles(tile, tiles, of_tile, results)
-                         : waves * (std::max(together * steps * a_step, blocks) + together * results + kTileCycles);
-  const double once = tile.columns_stay ? static_cast<double>(tile.columns_bytes(p.k, p.bytes)) / kLoadBytes : 0;
-  const double memory = static_cast<double>(p.operand_bytes) / (kMemoryBytes * static_cast<double>(sms));
-  return std::max(all, memory) + kExposed * std::min(all, memory) + once + adding_cycles(p, target);
-}
-
 std::vector<ThreadBlockTile> thread_block_tiles(const GemmProblem& problem, const TargetInfo& target) {
-  std::vector<ThreadBlockTile> tiles;
+  std::vector<ThreadBlockTile> shapes, tiles;
   if (problem.by_matrix) {
     if (has_feature(target, "wgmma")) {
-      for (const GroupTile& g : kGroupTiles) add_tiles(g, problem, tiles);
+      for (const GroupTile& g : kGroupTiles) add_tiles(g, problem, shapes);
     }
     if (problem.filter_positions == 1) {
-      for (const WarpTile& w : kWarpTiles) tiles.push_back(tile_of(w, problem.neighbours));
-      if (problem.packs && problem.kept_bytes == 0) add_packed(problem, tiles);
+      for (const WarpTile& w : kWarpTiles) shapes.push_back(tile_of(w, problem.neighbours));
+      if (problem.packs && problem.kept_bytes == 0) add_packed(problem, shapes);
     }
   } else {
-    for (const ThreadTile& t : kThreadTiles) tiles.push_back(tile_of(t));
+    for (const ThreadTile& t : kThreadTiles) shapes.push_back(tile_of(t));
   }
-  std::vector<ThreadBlockTile> shapes = std::move(tiles);
-  tiles.clear();
   for (ThreadBlockTile& tile : shapes) {
     const int64_t rows = ThreadBlockTile::extent(tile.rows);
     if (problem.kept_bytes > 0 && (rows < problem.m || rows >= 2 * problem.m)) continue;
@@ -426,7 +245,8 @@ std::vector<ThreadBlockTile> thread_block_tiles(const GemmProblem& problem, cons
       std::ranges::copy(staged(tile, problem, rest), std::back_inserter(tiles));
     }
   }
-  std::ranges::stable_sort(tiles, {}, [&](const ThreadBlockTile& t) { return predicted_cycles(t, problem, target); });
+  std::ranges::stable_sort(tiles, {},
+                           [&](const ThreadBlockTile& t) { return cost::predicted_cycles(t, problem, target); });
   if (tiles.size() > kMaxTiles) tiles.resize(kMaxTiles);
   return tiles;
 }

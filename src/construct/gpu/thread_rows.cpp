@@ -2,7 +2,7 @@
 // classes, products of a few numbers one after the other.
 #include "construct/construct.h"
 #include "construct/elementwise.h"
-#include "core/model_units.h"
+#include "cost/gpu_rows.h"
 #include "schedule/match/stages.h"
 #include "support/join.h"
 
@@ -10,20 +10,11 @@ namespace tw::construct {
 namespace {
 
 constexpr int64_t kMaxThreads = 128;  // of a block
-constexpr double kTermCycles = 4;     // of a term or an element of a row: threads' loads are apart
 
 std::vector<std::string> names_behind(const te::Compute& c, size_t rows) {
   std::vector<std::string> names;
   for (size_t d = rows; d < c.axes.size(); ++d) names.push_back(c.axes[d].name);
   return joined(names, te::axis_names(c.reduce_axes));
-}
-
-double predicted_ns(const schedule::RowProgram& rows, int64_t count, const TargetInfo& target) {
-  int64_t terms = 0;
-  for (const te::Compute& c : rows.program.computes)
-    terms += te::num_points(c.axes) / count * te::num_points(c.reduce_axes);
-  const double warps = static_cast<double>(count) / kWarpThreads / std::max(1, target.compute_units);
-  return (kKernelCycles + kTermCycles * static_cast<double>(terms) * std::max(1.0, warps)) / kCyclesPerNs;
 }
 
 }  // namespace
@@ -45,7 +36,7 @@ Result<Candidates> construct_thread_rows(const GroupTask& task, const TargetInfo
     s.compute_at(c->name(), output.name(), thread, loop::Scope::kRegister);
     for (const std::string& loop : names_behind(*c, rows->rows)) s.unroll(c->name(), loop);
   }
-  out.predicted_ns = predicted_ns(*rows, count, target);
+  out.predicted_ns = cost::thread_rows_ns(*rows, count, target);
   out.trace = {fmt::format("{} rows by a thread each, {} of a block", count, threads)};
   return Candidates{std::move(out)};
 }

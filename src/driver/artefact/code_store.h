@@ -2,7 +2,6 @@
 #pragma once
 #include <cstdint>
 #include <map>
-#include <span>
 #include <string>
 #include <vector>
 

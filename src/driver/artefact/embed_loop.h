@@ -1,7 +1,6 @@
 // A loop inside of an entry: the steps of its body come once, and buffers say where they lie in each turn.
 #pragma once
 #include <map>
-#include <string>
 #include <vector>
 
 #include "graph/repeat.h"

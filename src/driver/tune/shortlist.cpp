@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/model_units.h"
+#include "cost/units.h"
 
 namespace tw::driver {
 namespace {
@@ -20,8 +20,8 @@ double estimate_ns(const te::Program& program, const TargetInfo& target) {
   for (const te::Tensor& t : program.inputs) add(t);
   for (const std::string& name : program.outputs) add(program.tensor(name));
   const double measured = target.levels.empty() ? 0 : target.levels.back().all_per_ns;
-  return std::max(contraction_flop(program) / (peak_flop_per_ns(target) * std::max(1, target.compute_units)),
-                  bytes / (measured > 0 ? measured : kNominalBytesPerNs));
+  return std::max(contraction_flop(program) / (cost::peak_flop_per_ns(target) * std::max(1, target.compute_units)),
+                  bytes / (measured > 0 ? measured : cost::kNominalBytesPerNs));
 }
 
 double uses(const TuneTask& task) { return static_cast<double>(std::max<int64_t>(1, task.uses)); }

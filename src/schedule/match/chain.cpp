@@ -279,7 +279,6 @@ constexpr int64_t kMinLines = 8;    // of a matrix
 constexpr int64_t kRows = 16;       // of an instruction
 constexpr int64_t kMaxRows = 128;   // of a tile
 constexpr int64_t kMaxParts = 128;  // of rows that a reduction combines: a thread adds them one by one
-constexpr double kMinFilled = .6;   // of the rows of a tile
 
 }  // namespace
 
@@ -364,7 +363,7 @@ std::string why_near_declined(const ReducedProduct& match) {
   return product.batch.empty() && product.rows.size() == 1 ? "" : match.segment.sum + " is no product of two matrices";
 }
 
-Result<ReducedProduct> match_reduced_product(const te::Program& program) {
+Result<ReducedProduct> match_reduced_product(const te::Program& program, double min_filled) {
   Result<ReducedProduct> found = match_combined_rows(program);
   if (!found.ok()) return found;
   ReducedProduct out = std::move(found).value();
@@ -373,7 +372,7 @@ Result<ReducedProduct> match_reduced_product(const te::Program& program) {
   for (int64_t count = 1; count <= std::min(first, kMaxParts); ++count) {
     const auto part = static_cast<uint64_t>(rows / count);
     const double filled = 1.0 * part / std::max<uint64_t>(kRows, std::bit_ceil(part));
-    if (first % count == 0 && part <= kMaxRows && filled >= kMinFilled) out.parts[count] = filled;
+    if (first % count == 0 && part <= kMaxRows && filled >= min_filled) out.parts[count] = filled;
   }
   if (out.parts.empty()) return declined("parts of the rows of {} fill no tiles", out.segment.sum);
   return out;

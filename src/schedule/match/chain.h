@@ -59,8 +59,8 @@ Result<ReducedProduct> match_combined_rows(const te::Program& program);
 /// Why a unit of a CPU does not compute the rows in the caches near it; empty when it does.
 std::string why_near_declined(const ReducedProduct& match);
 
-/// With the parts whose rows fill tiles of a GPU; declines where there are none.
-Result<ReducedProduct> match_reduced_product(const te::Program& program);
+/// With the parts whose rows fill tiles of a GPU, at least `min_filled` of one; declines where there are none.
+Result<ReducedProduct> match_reduced_product(const te::Program& program, double min_filled);
 
 /// Whether a segment sums or combines elements: more than point by point.
 bool is_heavy(const te::Program& program, const ChainSegment& segment);

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <bit>
 
-#include "core/model_units.h"
 #include "support/math.h"
 #include "te/reads.h"
 
@@ -12,8 +11,6 @@ namespace {
 
 constexpr int64_t kMinThreads = 128, kMaxThreads = 1024;  // of a block
 constexpr int64_t kMaxRows = 32;                          // of more, tiles of matrix instructions are full
-constexpr double kLoadBytes = 24;                         // that an SM has of L2 by threads' accesses, in a cycle
-constexpr double kStageCycles = 800;  // a stage waits for the one before it, and for its first terms
 
 // Bytes of the inputs that one row reads.
 int64_t bytes_of_row(const te::Program& program, int64_t rows) {
@@ -45,14 +42,6 @@ int64_t RowProducts::elements(const te::Compute& c) const {
   return c.axes.size() > rows.rows ? c.axes[rows.rows].extent : 1;
 }
 
-// Lanes that share terms combine them in the end, and warps are fewer than threads.
-RowTerms RowProducts::terms(const te::Compute& c) const {
-  constexpr int64_t kCombine = 8;
-  const int64_t count = c.reduce_axes[0].extent;
-  const int64_t by_warps = elements(c) / warps(c) * (ceil_div(count, kWarpThreads * term_lanes(c)) + kCombine);
-  return by_warps < ceil_div(elements(c), threads * lanes) * count ? RowTerms::kByWarps : RowTerms::kByThreads;
-}
-
 int64_t RowProducts::warps(const te::Compute& c) const {
   int64_t warps = threads / kWarpThreads;
   while (elements(c) % warps != 0) --warps;
@@ -74,25 +63,20 @@ Result<RowProducts> match_row_products(Schedule& s, const te::Program& program, 
   const te::Compute& last = p.computes.back();
   if (!out.rows.statistics.empty()) return declined("values leave the rows besides");
   if (why_not_by_thread(out.rows).empty()) return declined("rows so short that a thread has each");
-  int64_t products = 0, longest = 1;
-  double stages = 0;
+  int64_t longest = 1;
   for (const te::Compute& c : p.computes) {
     if (const std::string reason = why_no_stage(c, out.rows.rows); !reason.empty()) return declined("{}", reason);
-    products += c.is_reduction() ? 1 : 0;
+    out.products += c.is_reduction() ? 1 : 0;
     longest = std::max(longest, out.elements(c));
-    stages += c.is_reduction() ? kStageCycles : 0;
   }
-  if (products < 2) return declined("no products of a row one after the other");
+  if (out.products < 2) return declined("no products of a row one after the other");
   const int64_t count = num_elements(last.outputs[0].shape) / out.elements(last);
   if (count > std::min<int64_t>(kMaxRows, std::max(1, target.compute_units)))
     return declined("rows that fill tiles of matrices, or more than SMs");
-  const double reads = static_cast<double>(bytes_of_row(p, count)) / kLoadBytes;
-  if (reads > kKernelCycles * static_cast<double>(products))
-    return declined("one SM reads the operands of a row for longer than kernels wait for each other");
+  out.row_bytes = bytes_of_row(p, count);
   out.lanes = out.elements(last) % 2 == 0 ? 2 : 1;
   const auto wanted = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(ceil_div(longest, out.lanes))));
   out.threads = std::clamp(wanted, kMinThreads, kMaxThreads);
-  out.cycles = kKernelCycles + stages + reads;
   return out;
 }
 

@@ -5,21 +5,15 @@
 
 namespace tw::schedule {
 
-/// How a block sums the terms of a stage.
-enum class RowTerms : uint8_t {
-  kByWarps,    // a warp an element at a time, its lanes sharing the terms
-  kByThreads,  // a thread an element, all of its terms one after the other
-};
-
 /// What one row takes of a block.
 struct RowProducts {
   RowProgram rows;
-  int64_t threads = 0;  // of a block
-  int64_t lanes = 1;    // elements of one access
-  double cycles = 0;    // predicted, of a kernel whose rows all run at once
+  int64_t threads = 0;    // of a block
+  int64_t lanes = 1;      // elements of one access
+  int64_t products = 0;   // one after the other
+  int64_t row_bytes = 0;  // of the inputs that one row reads
 
   int64_t elements(const te::Compute& c) const;
-  RowTerms terms(const te::Compute& c) const;
   /// Warps that have an element each at a time: as many as leave none without.
   int64_t warps(const te::Compute& c) const;
   /// Terms that one access of a lane brings, where warps share them.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/target_info.h"
 #include "te/reads.h"
 
 namespace tw::schedule {
@@ -49,7 +50,7 @@ te::Compute terms_of(const te::Compute& sum) {
 
 // Whether the threads of a GPU's block can have equal shares of a row, few enough for their registers.
 bool has_equal_shares(int64_t length) {
-  constexpr int64_t kWarpThreads = 32, kMostThreads = 1024, kMostElements = 16;
+  constexpr int64_t kMostThreads = 1024, kMostElements = 16;
   for (int64_t threads = kWarpThreads; threads <= kMostThreads; threads += kWarpThreads) {
     if (length % threads == 0 && length / threads <= kMostElements) return true;
   }

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "core/model_units.h"
 #include "expr/analyzer.h"
 #include "support/join.h"
 #include "support/math.h"
@@ -13,13 +12,12 @@ namespace tw::schedule {
 
 namespace {
 
-constexpr int64_t kMinLines = 8;     // of a matrix
-constexpr int64_t kRows = 16;        // of an instruction, and its steps; a warp has no more of them along columns
-constexpr int64_t kColumns = 8;      // of an instruction
-constexpr int64_t kGap = 16;         // bytes between lines in shared memory
-constexpr int64_t kWarps = 4;        // of the smallest tile
-constexpr int64_t kMaxRows = 128;    // of a tile
-constexpr int64_t kReserved = 4096;  // bytes of a tile for what threads combine, and for the hardware
+constexpr int64_t kMinLines = 8;   // of a matrix
+constexpr int64_t kRows = 16;      // of an instruction, and its steps; a warp has no more of them along columns
+constexpr int64_t kColumns = 8;    // of an instruction
+constexpr int64_t kGap = 16;       // bytes between lines in shared memory
+constexpr int64_t kWarps = 4;      // of the smallest tile
+constexpr int64_t kMaxRows = 128;  // of a tile
 
 // Why `sum` is no product of 16-bit matrices, of `min_rows` at least.
 std::string why_product_declined(const te::Program& program, const std::string& sum, int64_t min_rows = kMinLines) {
@@ -75,7 +73,7 @@ int64_t tile_bytes(const Chain& chain, int64_t rows, int64_t warps) {
                            std::max(padded * (columns * half + kGap), columns * (padded * half + kGap));
   const bool kept = keys % (of_row * kLanes) == 0 && keys <= of_row * kKept;
   const int64_t of_key = scores.type.bytes() + half + (kept ? 0 : DataType::f32().bytes());
-  return operands + rows * (padded * of_key + 3 * kGap) + kReserved;
+  return operands + rows * (padded * of_key + 3 * kGap) + kReservedShared;
 }
 
 std::string maximum_of(const Chain& chain) {
@@ -192,7 +190,7 @@ int64_t resident_bytes(const Chain& chain) {
   };
   const int64_t half = match_contraction(*chain.program.find_compute(chain.last))->a.type().bytes();
   int64_t before = columns(chain.segments[0].sum);
-  int64_t bytes = kStages * (kWarps * kRows + before) * (kBlock * half + kGap) + kReserved;
+  int64_t bytes = kStages * (kWarps * kRows + before) * (kBlock * half + kGap) + kReservedShared;
   for (size_t i = 1; i <= chain.segments.size(); ++i) {
     const int64_t n = columns(i < chain.segments.size() ? chain.segments[i].sum : chain.last);
     bytes += n * (before * half + kGap);
@@ -290,7 +288,7 @@ std::string why_blockwise_declined(const Chain& chain, const TargetInfo& target)
     return chain.last + " has more columns than a warp holds";
   const int64_t half = last.a.type().bytes();
   const int64_t bytes = (kWarps * kRows + kStages * kMinSteps) * depth * half +
-                        kStages * kMinSteps * round_up(last.column.extent, kColumns) * half + kReserved;
+                        kStages * kMinSteps * round_up(last.column.extent, kColumns) * half + kReservedShared;
   return bytes <= target.levels.front().capacity_bytes ? "" : "operands of a tile do not fit shared memory";
 }
 

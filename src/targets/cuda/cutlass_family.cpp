@@ -2,7 +2,6 @@
 #include <numeric>
 
 #include "construct/library/implementable.h"
-#include "core/model_units.h"
 #include "targets/registry.h"
 #ifdef TW_HAVE_CUDA
 #include "templates/fit.h"
@@ -96,7 +95,7 @@ Result<construct::Candidates> construct_templates(const construct::GroupTask& ta
     construct::Implementable stored = match;
     if (row->family == templates::Family::kConvSm90) stored.layouts[b] = stored.layouts[b].reorder(by_pixel);
     candidates.push_back(stored.by(loop::TemplateCall{name_of(*row), match.problem, match.epilogue}));
-    candidates.back().predicted_ns = predicted_cycles(*row, fit.product, target) / kCyclesPerNs;
+    candidates.back().predicted_ns = predicted_cycles(*row, fit.product, target) / target.sm.cycles_per_ns;
     candidates.back().trace = {fmt::format("row {} of the template library", name_of(*row))};
   }
   return candidates;

@@ -15,6 +15,7 @@ TargetInfo make_architecture(const std::string& name, int multiprocessors, int64
   info.compute_units = multiprocessors;
   info.levels = {{"L1", l1_bytes, 128, 4}, {"L2", l2_bytes, 128, 16}, {"DRAM", dram_bytes, 128, 0}};
   info.levels[1].shared = info.levels[2].shared = true;
+  info.sm = sm_rates("", name);
   info.device = data_sheet("", name);
   info.parameters_from = "defaults of " + name;
   return info;

@@ -14,7 +14,7 @@
 #include <limits>
 #include <optional>
 
-#include "core/model_units.h"
+#include "cost/units.h"
 #include "expr/affine.h"
 #include "graph/op.h"
 #include "schedule/match/stages.h"
@@ -33,12 +33,8 @@
 namespace tw::transform {
 namespace {
 
-constexpr double kBlockShare = 0.75;  // of a cache that one block may fill
-constexpr double kValueShare = 0.5;   // of a cache that a value may fill and still be there when it is read
-constexpr double kBlockLoss = 0.01;   // of arithmetic: register tiles are cut from the rows of one block
-constexpr size_t kMaxGroups = 4;      // that become one
-constexpr double kByThreads = 8;      // times the time of matrix instructions of a GPU
-constexpr int64_t kColumns = 64;      // of a tile
+constexpr size_t kMaxGroups = 4;                            // that become one
+constexpr int64_t kColumns = 64;                            // of a tile
 constexpr std::string_view kReducedRule = "rows-combined";  // the name of a rule
 
 // What one block of a chain does, and how many blocks there are.
@@ -138,10 +134,10 @@ struct BlockCosts {
 BlockCosts cost_of(const Blocks& blocks, const Whole& whole, const TargetInfo& target) {
   const double again = std::max(0.0, blocks.products * blocks.filled - whole.products);
   BlockCosts costs = {blocks};
-  costs.inside_ns = 2 * whole.between_bytes / read_rate(target, blocks.scratch_bytes, kBlockShare);
-  costs.operands_ns = kExposedTraffic * (blocks.count - blocks.batches) * blocks.operand_bytes /
-                      read_rate(target, blocks.operand_bytes, kValueShare);
-  costs.lost_ns = 2 * (again + kBlockLoss * whole.products) / target.flop_per_ns;
+  costs.inside_ns = 2 * whole.between_bytes / cost::read_rate(target, blocks.scratch_bytes, cost::kCacheShare);
+  costs.operands_ns = cost::kExposedTraffic * (blocks.count - blocks.batches) * blocks.operand_bytes /
+                      cost::read_rate(target, blocks.operand_bytes, cost::kKeptShare);
+  costs.lost_ns = 2 * (again + cost::kBlockLoss * whole.products) / target.flop_per_ns;
   return costs;
 }
 
@@ -149,7 +145,7 @@ BlockCosts cost_of(const Blocks& blocks, const Whole& whole, const TargetInfo& t
 // where the lowest have more.
 std::optional<BlockCosts> cheapest_blocks(const schedule::Chain& chain, const Blocks& lowest, const Whole& whole,
                                           const TargetInfo& target) {
-  const double room = kBlockShare * static_cast<double>(target.levels[1].capacity_bytes);
+  const double room = cost::kCacheShare * static_cast<double>(target.levels[1].capacity_bytes);
   std::optional<BlockCosts> best;
   for (Blocks blocks = lowest; blocks.scratch_bytes <= room;) {
     const BlockCosts costs = cost_of(blocks, whole, target);
@@ -192,7 +188,7 @@ RuleResult pays(const schedule::Chain& chain, const TransformContext& context, N
                 {"cache_bytes", static_cast<double>(target.levels[1].capacity_bytes)}};
     return because(kChainRule, "a block of {} rows passes on more than L2 keeps", lowest.rows);
   }
-  const double apart_ns = 2 * whole.between_bytes / read_rate(target, whole.between_bytes, kValueShare) +
+  const double apart_ns = 2 * whole.between_bytes / cost::read_rate(target, whole.between_bytes, cost::kKeptShare) +
                           static_cast<double>(chain.segments.size()) * target.barrier_ns;
   compared = {{"apart_ns", apart_ns},
               {"together_ns", best->together_ns()},
@@ -218,10 +214,12 @@ RuleResult pays_near(const schedule::ReducedProduct& match, const TransformConte
   const te::Tensor& value = match.program.tensor(match.segment.output());
   const auto bytes = static_cast<double>(num_elements(value.shape) * value.type.bytes());
   const double passes = match.program.is_output(value.name) ? 1 : 2;
-  const double saved_ns = passes * bytes / read_rate(target, bytes, kValueShare) + target.barrier_ns;
+  const double saved_ns = passes * bytes / cost::read_rate(target, bytes, cost::kKeptShare) + target.barrier_ns;
   const double near_ns =
-      2 * bytes / read_rate(target, kBlockShare * static_cast<double>(target.levels[1].capacity_bytes), kBlockShare);
-  const double lost_ns = kBlockLoss * 2 * schedule::count_products(sum) / target.flop_per_ns;
+      2 * bytes /
+      cost::read_rate(target, cost::kCacheShare * static_cast<double>(target.levels[1].capacity_bytes),
+                      cost::kCacheShare);
+  const double lost_ns = cost::kBlockLoss * 2 * schedule::count_products(sum) / target.flop_per_ns;
   compared = {{"apart_ns", saved_ns}, {"together_ns", near_ns + lost_ns}, {"inside_ns", near_ns}, {"lost_ns", lost_ns}};
   if (context.variant == kAlways || near_ns + lost_ns < saved_ns) return kReducedRule;
   return because(kReducedRule,
@@ -233,8 +231,10 @@ RuleResult pays_near(const schedule::ReducedProduct& match, const TransformConte
 RuleResult pays(const schedule::ReducedProduct& match, const TransformContext& context, Numbers& compared) {
   const schedule::Contraction sum = *schedule::match_contraction(*match.program.find_compute(match.segment.sum));
   const te::Tensor& value = match.program.tensor(match.segment.output());
-  const double products = schedule::count_products(sum) * (sum.a.type().is_half() || sum.tf32 ? 1 : kByThreads);
-  const double saved = (match.program.is_output(value.name) ? 1 : 2) * kMatrixProducts / kMemoryBytes *
+  const SmRates& sm = context.target.sm;
+  const bool by_matrix = sum.a.type().is_half() || sum.tf32;
+  const double products = schedule::count_products(sum) * (by_matrix ? 1 : sm.warp_products / sm.thread_products);
+  const double saved = (match.program.is_output(value.name) ? 1 : 2) * sm.warp_products / sm.dram_share *
                        static_cast<double>(num_elements(value.shape) * value.type.bytes());
   int64_t tiles = num_elements(value.shape) / value.shape.back() * ceil_div(value.shape.back(), kColumns);
   for (const size_t d : match.rows) tiles /= value.shape[d];
@@ -421,7 +421,7 @@ class ChainFuser {
     if (last_ == Role::kReduction) {
       const bool is_gpu = context_.target.kind == DeviceKind::kCuda;
       const Result<schedule::ReducedProduct> match =
-          is_gpu ? schedule::match_reduced_product(program) : schedule::match_combined_rows(program);
+          is_gpu ? schedule::match_reduced_product(program, cost::kMinFilled) : schedule::match_combined_rows(program);
       if (!match.ok()) return because(kReducedRule, "{}", match.reason());
       return is_gpu ? transform::pays(*match, context_, compared) : pays_near(*match, context_, compared);
     }

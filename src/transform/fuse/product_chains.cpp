@@ -2,24 +2,15 @@
 
 #include <algorithm>
 
-#include "core/model_units.h"
-#include "schedule/match/row_products.h"
+#include "cost/calibrated.h"
+#include "cost/gpu_chains.h"
+#include "cost/gpu_rows.h"
 #include "schedule/match/stages.h"
 #include "support/math.h"
 #include "te/reads.h"
 
 namespace tw::transform {
 namespace {
-
-// Of a kernel on a GPU that multiplies for so many cycles of all units and moves so many bytes from and to memory, in
-// ns: `exposed` is the part of the shorter one that the longer one does not hide.
-double kernel_ns(double cycles, double bytes, double exposed, const TargetInfo& target) {
-  constexpr double kStartCycles = 1700;  // of a kernel behind another one
-  const double units = std::max(1, target.compute_units);
-  const double multiplied = cycles / units, moved = bytes / (kMemoryBytes * units);
-  const double all = std::max(multiplied, moved) + exposed * std::min(multiplied, moved) + kStartCycles;
-  return all / kCyclesPerNs;
-}
 
 // Of all that `program` reads and leaves, each element once.
 double io_bytes(const te::Program& program) {
@@ -33,18 +24,18 @@ double io_bytes(const te::Program& program) {
 }  // namespace
 
 RuleResult pays_as_products(const schedule::Chain& chain, const TargetInfo& target, Numbers& compared) {
-  constexpr double kApartExposed = .3, kTogetherExposed = .6, kWorthIt = .875;
   constexpr int64_t kTileRows = 64;  // of the smallest tile
   const schedule::Contraction match = *schedule::match_contraction(*chain.program.find_compute(chain.last));
   const int64_t rows = te::num_points(match.rows), batch = te::num_points(match.batch);
   if (2 * rows <= kTileRows) return because(kChainRule, "the rows fill no more than half of a tile");
-  const double rate = kMatrixProducts * (has_feature(target, "wgmma") ? 1.5 : 1);
+  const SmRates& sm = target.sm;
+  const double rate = sm.group_products > 0 ? cost::kGroupsReached * sm.group_products : sm.warp_products;
   double apart_ns = 0, cycles = 0, bytes = 0;
   const auto add = [&](const te::Program& segment, const std::string& sum) {
     const schedule::Contraction product = *schedule::match_contraction(*segment.find_compute(sum));
     const double own = schedule::count_products(product), moved = io_bytes(segment);
-    apart_ns += kernel_ns(own / rate, moved, kApartExposed, target);
-    cycles += own / (cycles == 0 ? rate : kMatrixProducts), bytes += moved;
+    apart_ns += cost::kernel_ns(own / rate, moved, cost::kApartUnoverlapped, target);
+    cycles += own / (cycles == 0 ? rate : sm.warp_products), bytes += moved;
   };
   for (const schedule::ChainSegment& s : chain.segments) {
     if (!s.sum.empty()) add(schedule::segment_program(chain.program, s), s.sum);
@@ -60,9 +51,9 @@ RuleResult pays_as_products(const schedule::Chain& chain, const TargetInfo& targ
   // Tiles of whole rows: no split along columns or steps gives idle SMs some of their work.
   const int64_t tiles = batch * ceil_div(rows, kTileRows), units = std::max(1, target.compute_units);
   cycles *= static_cast<double>(round_up(tiles, units)) / static_cast<double>(tiles);
-  const double together_ns = kernel_ns(cycles, bytes - 2 * between, kTogetherExposed, target);
+  const double together_ns = cost::kernel_ns(cycles, bytes - 2 * between, cost::kTogetherUnoverlapped, target);
   compared = {{"apart_ns", apart_ns}, {"together_ns", together_ns}, {"between_bytes", between}};
-  if (together_ns < kWorthIt * apart_ns) return kChainRule;
+  if (together_ns < cost::kTogetherWorthIt * apart_ns) return kChainRule;
   return because(kChainRule, "one kernel takes hardly less time than one for each product");
 }
 
@@ -74,7 +65,8 @@ bool is_by_thread(const te::Program& program) {
 
 bool is_by_block(const te::Program& program, const TargetInfo& target) {
   schedule::Schedule inlined;
-  return schedule::match_row_products(inlined, program, target).ok();
+  const Result<schedule::RowProducts> rows = schedule::match_row_products(inlined, program, target);
+  return rows.ok() && cost::why_products_apart(*rows, target).empty();
 }
 
 bool computes_operand(const te::Program& program) {

@@ -1,10 +1,6 @@
-// What layouts cost, in closed form: times of contractions and poolings for each order of their input and output, and
-// of copies between the two orders, row-major and channels last. In ns of one compute unit, for comparison among each
-// other.
+// What the layouts of a graph's values cost: what the closed form (cost/layouts.h) asks of a node or value.
 #pragma once
-#include <array>
-
-#include "core/target_info.h"
+#include "cost/layouts.h"
 #include "graph/graph.h"
 
 namespace tw::transform {
@@ -13,26 +9,16 @@ class LayoutCosts {
  public:
   LayoutCosts(const graph::Graph& graph, const TargetInfo& target) : graph_(graph), target_(target) {}
 
-  /// A copy of the value to the other order: its bytes read and written at the bandwidth of the level that holds both,
-  /// and a step of the runtime.
-  double conversion_ns(graph::ValueId id) const;
-
-  /// Of a convolution or pooling, [order of input 0][order of the output]; 1 is channels last.
-  using OrderCosts = std::array<std::array<double, 2>, 2>;
-  OrderCosts spatial_ns(const graph::Node& node) const;
+  /// A copy of the value to the other order.
+  double conversion_ns(graph::ValueId id) const {
+    return cost::conversion_ns(static_cast<double>(graph_.value(id).type.bytes()), target_);
+  }
+  /// Of a convolution or pooling.
+  cost::OrderCosts spatial_ns(const graph::Node& node) const { return cost::spatial_ns(problem_of(node), target_); }
 
  private:
-  struct ConvShape;
-  ConvShape conv_shape_of(const graph::Node& node) const;
-  void describe_phases(const graph::Node& node, const Shape& w, ConvShape& p) const;
-  double dense_ns(const ConvShape& p, int in, int out) const;
-  double depthwise_ns(const ConvShape& p, int out) const;
-  const MemoryLevel* level_of(double bytes) const;
-  double copy_ns(double bytes) const;
-  double transpose_ns(double bytes) const;
-  static bool holds_lines(const MemoryLevel& level, int64_t stride, int64_t count);
-  double scattered_rows_ns(const ConvShape& p) const;
-  double gathered_from_planes_ns(const ConvShape& p) const;
+  cost::SpatialProblem problem_of(const graph::Node& node) const;
+  void describe_phases(const graph::Node& node, const Shape& w, cost::SpatialProblem& p) const;
 
   const graph::Graph& graph_;
   const TargetInfo& target_;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "cost/calibrated.h"
 #include "graph/repeat.h"
 #include "support/binary_labels.h"
 #include "transform/layout/layout_costs.h"
@@ -12,8 +13,6 @@ namespace tw::transform {
 namespace {
 
 using PairCosts = BinaryLabels::PairCosts;
-
-constexpr double kShareOfMove = 0.5;  // of a copy's time: another order of the lines in a copy that is made anyway
 
 Layout last_of(const graph::Value& value) { return channels_last(static_cast<int>(value.type.shape.size())); }
 
@@ -151,7 +150,7 @@ class LayoutProblem {
       if (reads && !is_window) read_by(n, 1);
       return;
     }
-    LayoutCosts::OrderCosts costs = costs_.spatial_ns(node);
+    cost::OrderCosts costs = costs_.spatial_ns(node);
     const int out = written(node.outputs[0]);
     if (!reads) return labels_.add_cost(out, costs[0][0], costs[1][1]);
     if (role_of(ops_, node) != Role::kContraction) {
@@ -176,7 +175,7 @@ class LayoutProblem {
 
   // A convolution to one point: the order of its input alone.
   void read_by(int n, int out) {
-    const LayoutCosts::OrderCosts costs = costs_.spatial_ns(graph_.nodes[n]);
+    const cost::OrderCosts costs = costs_.spatial_ns(graph_.nodes[n]);
     const int in = labels_.add();
     labels_.add_cost(in, costs[0][out], costs[1][out]);
     add_read(n, in);
@@ -239,7 +238,7 @@ class LayoutProblem {
   // passes over memory once in any case.
   void add_follower(const Node& node) {
     const ValueId out = node.outputs[0];
-    const double share = role_of(ops_, node) == Role::kPad ? kShareOfMove : 1;
+    const double share = role_of(ops_, node) == Role::kPad ? cost::kShareOfMove : 1;
     for (const ValueId in : node.inputs) {
       if (!has_choice(in) || value(in).type.shape.size() != value(out).type.shape.size()) continue;
       const double copy = share * costs_.conversion_ns(in);

@@ -8,9 +8,9 @@
 #include <limits>
 
 #include "expr/word_product.h"
-#include "transform/conv_cost.h"
 #include "transform/passes.h"
 #include "transform/quantize/linear.h"
+#include "transform/winograd_problem.h"
 
 namespace tw::transform {
 namespace {
@@ -111,12 +111,12 @@ class Narrower {
   bool is_winograds(const Node& conv, const Dequantization& weights) const {
     const TargetInfo& target = context_.target;
     if (sums_words(target, WordFormat::kQuads) || context_.precision == Precision::kStrict ||
-        !times_convolutions(target))
+        !cost::times_convolutions(target))
       return false;
-    std::optional<ConvProblem> problem = winograd_problem(editor_, conv, target);
+    std::optional<cost::ConvProblem> problem = winograd_problem(editor_, conv, target);
     if (!problem) return false;
     problem->computed_weights = !editor_.value(weights.numbers).is_constant();
-    return best_algorithm(*problem, WeightsHome::kSharedCache, target) != 0;
+    return cost::best_algorithm(*problem, cost::WeightsHome::kSharedCache, target) != 0;
   }
 
   int64_t summed(const Node& node) const {

@@ -2,7 +2,6 @@
 // units in the last place of the middle between two numbers, the other one may be taken. Products take a cycle where
 // divisions take ten.
 #include <algorithm>
-#include <cmath>
 
 #include "transform/passes.h"
 #include "transform/quantize/linear.h"

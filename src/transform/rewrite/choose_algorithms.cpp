@@ -1,24 +1,23 @@
 // The algorithm of every convolution: direct, or Winograd's with tiles of 2 x 2 or 4 x 4 outputs where that is possible
-// and the model of conv_cost.h predicts that it is faster. Constant weights are transformed here, others in each run;
-// where they will lie while the model runs depends on how large all of them become, so that the choice is made twice at
-// most.
+// and the model of cost/convolution.h predicts that it is faster. Constant weights are transformed here, others in each
+// run; where they will lie while the model runs depends on how large all of them become, so that the choice is made
+// twice at most.
 #include <cstring>
 #include <span>
 
+#include "cost/calibrated.h"
 #include "ops/winograd.h"
-#include "transform/conv_cost.h"
 #include "transform/editor.h"
 #include "transform/passes.h"
 #include "transform/rewrite/winograd_weights.h"
+#include "transform/winograd_problem.h"
 
 namespace tw::transform {
 namespace {
 
-constexpr double kCacheForWeights = 0.5;  // share of the last cache; activations and other programs need the rest
-
 struct Choice {
   size_t node = 0;
-  ConvProblem problem;
+  cost::ConvProblem problem;
   int64_t m = 0;
 };
 
@@ -47,12 +46,12 @@ int64_t kept_bytes(const graph::Graph& graph) {
 void choose(std::vector<Choice>& choices, int64_t other_bytes, const TargetInfo& target) {
   const auto count = static_cast<int64_t>(target.levels.size());
   const auto cache = count < 2 ? int64_t{0} : target.levels[count - 2].capacity_bytes;
-  const auto limit = static_cast<int64_t>(kCacheForWeights * static_cast<double>(cache));
-  for (const WeightsHome home : {WeightsHome::kSharedCache, WeightsHome::kMemory}) {
+  const auto limit = static_cast<int64_t>(cost::kKeptShare * static_cast<double>(cache));
+  for (const auto home : {cost::WeightsHome::kSharedCache, cost::WeightsHome::kMemory}) {
     int64_t bytes = other_bytes;
     for (Choice& c : choices) {
-      c.m = best_algorithm(c.problem, home, target);
-      bytes += conv_weight_bytes(c.problem, c.m) - conv_weight_bytes(c.problem, 0);
+      c.m = cost::best_algorithm(c.problem, home, target);
+      bytes += cost::conv_weight_bytes(c.problem, c.m) - cost::conv_weight_bytes(c.problem, 0);
     }
     if (bytes <= limit) return;
   }
@@ -94,7 +93,7 @@ void rewrite(Editor& editor, const Node& node, int64_t m) {
 
 graph::Graph choose_algorithms(const graph::Graph& graph, const TransformContext& context) {
   const TargetInfo& target = context.target;
-  if (context.precision == Precision::kStrict || !times_convolutions(target)) return graph;
+  if (context.precision == Precision::kStrict || !cost::times_convolutions(target)) return graph;
   Editor editor(graph, context.ops);
   std::vector<Choice> choices = candidates(editor, target);
   choose(choices, kept_bytes(editor.graph()), target);

@@ -23,15 +23,10 @@ struct Neutral {
   std::string_view op;
   double number;
 };
-constexpr std::array<Neutral, 9> kReductions = {{{"reduce_sum", 0},
-                                                 {"reduce_mean", 0},
-                                                 {"reduce_l1", 0},
-                                                 {"reduce_l2", 0},
-                                                 {"reduce_sum_square", 0},
-                                                 {"reduce_prod", 1},
-                                                 {"reduce_max", -kInfinity},
-                                                 {"reduce_min", kInfinity},
-                                                 {"reduce_log_sum_exp", -kInfinity}}};
+constexpr Neutral kReductions[] = {
+    {"reduce_sum", 0},          {"reduce_mean", 0},        {"reduce_l1", 0},
+    {"reduce_l2", 0},           {"reduce_sum_square", 0},  {"reduce_prod", 1},
+    {"reduce_max", -kInfinity}, {"reduce_min", kInfinity}, {"reduce_log_sum_exp", -kInfinity}};
 // Each image of a batch by itself, besides what is_spatial() says.
 constexpr std::array<std::string_view, 8> kByImage = {
     "instance_norm", "group_norm", "lrn", "resize", "unfold", "space_to_depth", "depth_to_space", "batch_norm"};
@@ -63,7 +58,7 @@ class NodeRows {
     if (node_.op == "softmax" || node_.op == "log_softmax") return softmax();
     if (is_spatial(node_) || is_one_of(node_, kByImage)) return {by_image()};
     const auto* reduction = std::ranges::find(kReductions, node_.op, &Neutral::op);
-    if (reduction != kReductions.end()) return reduce(reduction->number);
+    if (reduction != std::end(kReductions)) return reduce(reduction->number);
     refuse();
   }
 

@@ -1,7 +1,6 @@
 // Which dims of a value count rows of which only the first hold something: of a state that grows, or of an extent that
 // comes with the inputs of a run.
 #pragma once
-#include <optional>
 #include <vector>
 
 #include "graph/op.h"

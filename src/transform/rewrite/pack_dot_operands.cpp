@@ -15,7 +15,7 @@
 // products of f32, too, rounded to bf16, if less time for products and weights outweighs packing the activations.
 #include <algorithm>
 
-#include "core/model_units.h"
+#include "cost/units.h"
 #include "expr/word_product.h"
 #include "support/join.h"
 #include "transform/editor.h"
@@ -24,7 +24,6 @@
 namespace tw::transform {
 namespace {
 
-constexpr double kCacheShare = 0.75;  // of a level, for what is read from it again
 constexpr int64_t kTopBit = 128;
 constexpr int64_t kFewNumbers = 2;  // summed: a pair is one word, too, and needs no correction
 
@@ -133,8 +132,8 @@ class MatMulPacker : Packer {
     const double inputs = elements(operand(0)), weights = elements(operand(1));
     const int lanes = target.lanes(DataType::f32());
     const double products = elements(node_.outputs[0]) * static_cast<double>(summed());
-    const auto move_ns = [&](double bytes) { return bytes / read_rate(target, bytes, kCacheShare); };
-    const double saved = products / 2 / lanes * issue_cycle_ns(target, lanes) + move_ns(2 * weights);
+    const auto move_ns = [&](double bytes) { return bytes / cost::read_rate(target, bytes, cost::kCacheShare); };
+    const double saved = products / 2 / lanes * cost::issue_cycle_ns(target, lanes) + move_ns(2 * weights);
     return saved > move_ns((4 + 2) * inputs);
   }
 

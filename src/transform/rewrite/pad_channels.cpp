@@ -18,8 +18,8 @@
 #include <map>
 #include <optional>
 
-#include "core/model_units.h"
 #include "core/ulp.h"
+#include "cost/calibrated.h"
 #include "support/math.h"
 #include "transform/editor.h"
 #include "transform/passes.h"
@@ -28,12 +28,9 @@
 namespace tw::transform {
 namespace {
 
-constexpr double kAccessCycles = 0.125;  // of a thread on an SM that copies up to a vector, addresses included
-constexpr double kWaitedFor = 6;         // times that of one too short to go on in the background: latencies show
-constexpr double kMayPay = 3;            // times what the contraction takes: what measuring is to decide may cost that
-constexpr int64_t kMinCopied = 4;        // bytes of a copy in the background
-constexpr int64_t kLineBytes = 128;      // of a row of a box
-constexpr int64_t kColumns = 128;        // of a tile: for each of them x is gathered anew
+constexpr int64_t kMinCopied = 4;    // bytes of a copy in the background
+constexpr int64_t kLineBytes = 128;  // of a row of a box
+constexpr int64_t kColumns = 128;    // of a tile: for each of them x is gathered anew
 
 constexpr std::string_view kPadded = ".padded";  // ends names of values with zeros behind their channels
 
@@ -129,9 +126,9 @@ class ChannelPadder {
   double gathering_cycles(ValueId x, double elements, int64_t beside, int64_t filters) const {
     int64_t together = whole_access(x);
     while (beside % together != 0) together /= 2;
-    const double waits = together * editor_.type(x).type.bytes() < kMinCopied ? kWaitedFor : 1;
+    const double waits = together * editor_.type(x).type.bytes() < kMinCopied ? cost::kShortAccess : 1;
     const double accesses = elements / static_cast<double>(together) * static_cast<double>(ceil_div(filters, kColumns));
-    return accesses * waits * kAccessCycles;
+    return accesses * waits * cost::kAccessCycles;
   }
 
   // Of the contraction if it had so many channels, all in whole accesses.
@@ -141,7 +138,7 @@ class ChannelPadder {
     const auto points = static_cast<double>(num_elements(editor_.shape(c.node.outputs[0])) / filters);
     const double steps = points * static_cast<double>(num_elements(w) / filters / w[c.summed] * channels);
     return gathering_cycles(c.node.inputs[0], steps, channels, filters) +
-           steps * static_cast<double>(filters) / kMatrixProducts;
+           steps * static_cast<double>(filters) / target_.sm.warp_products;
   }
 
   // Of writing and reading what is added to an axis of `value`; where nothing else does it, of copying the rest too.
@@ -150,7 +147,8 @@ class ChannelPadder {
     const int64_t has = x.shape[axis];
     const double moved =
         static_cast<double>(x.bytes() / has) * static_cast<double>(channels - has + (copies ? has : 0));
-    return 2 * moved / kMemoryBytes + (copies ? kKernelCycles * std::max(1, target_.compute_units) : 0);
+    return 2 * moved / target_.sm.dram_share +
+           (copies ? target_.sm.kernel_cycles * std::max(1, target_.compute_units) : 0);
   }
 
   // Whether zeros behind an axis of `value` are a copy that nobody would make otherwise.
@@ -210,7 +208,7 @@ class ChannelPadder {
     int64_t together = whole_access(y);
     while (elements % together != 0) together /= 2;
     const auto rows = static_cast<double>(num_elements(editor_.shape(y)) / has);
-    return rows * static_cast<double>(elements) / static_cast<double>(together) * kAccessCycles;
+    return rows * static_cast<double>(elements) / static_cast<double>(together) * cost::kAccessCycles;
   }
 
   // ---- How it is done.
@@ -226,7 +224,7 @@ class ChannelPadder {
     const bool copies = chain.empty() && is_copied(x, c.channels_axis);
     double padded_cycles = contraction_cycles(c, channels) + padding_cycles(x, c.channels_axis, channels, copies);
     if (!c.is_constant) padded_cycles += padding_cycles(w, c.summed, channels, is_copied(w, c.summed));
-    if (padded_cycles >= (variant_.empty() ? 1 : kMayPay) * contraction_cycles(c, has)) return;
+    if (padded_cycles >= (variant_.empty() ? 1 : cost::kMayPay) * contraction_cycles(c, has)) return;
     Node wider = c.node;
     if (source != kNone) {
       wider.inputs[0] = grown(chain, c.channels_axis, channels, source);
@@ -253,7 +251,7 @@ class ChannelPadder {
     if (filters == has || !is_reduced(y) || editor_.use_count(y) > editor_.readers(y).size()) return;
     double cycles = storing_cycles(y, has, filters);
     if (!c.is_constant) cycles += padding_cycles(w, c.filters, filters, is_copied(w, c.filters));
-    if (cycles >= (variant_.empty() ? 1 : kMayPay) * storing_cycles(y, has, has)) return;
+    if (cycles >= (variant_.empty() ? 1 : cost::kMayPay) * storing_cycles(y, has, has)) return;
     Node wider = c.node;
     wider.inputs[1] = c.is_constant ? filled_up(w, c.filters, filters, kNone) : padded(w, c.filters, filters);
     if (wider.inputs.size() > 2 && wider.inputs[2] != kAbsent)
@@ -302,7 +300,7 @@ class ChannelPadder {
       return gathering_cycles(from->value, each * static_cast<double>(beside), beside, w[c.filters]);
     };
     const double copy = padding_cycles(from->value, from->axis, rows, is_copied(from->value, from->axis));
-    return cycles(rows) + copy < (variant_.empty() ? 1 : kMayPay) * cycles(has) ? rows : 0;
+    return cycles(rows) + copy < (variant_.empty() ? 1 : cost::kMayPay) * cycles(has) ? rows : 0;
   }
 
   // Elements along an axis of what a value is filled up to, moved as it is; 0: it is not.

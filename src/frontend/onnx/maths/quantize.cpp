@@ -1,6 +1,5 @@
 // Linear quantization: real = (quantized - zero_point) * scale.
 #include <algorithm>
-#include <cmath>
 
 #include "expr/scalar.h"
 #include "frontend/onnx/converters.h"

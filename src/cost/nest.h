@@ -1,5 +1,6 @@
 // A loop nest over axes with the tensors that it touches, and the closed-form model of its time (mechanism R7): bytes
-// that cross each memory level, and the arithmetic. No instruction is simulated.
+// that cross each memory level, and the arithmetic; that of stages without a register tile in issue cycles of their
+// bodies. No instruction is simulated.
 #pragma once
 #include <cstdint>
 #include <span>
@@ -10,7 +11,7 @@
 #include "core/target_info.h"
 #include "te/te.h"
 
-namespace tw::construct {
+namespace tw::cost {
 
 /// One dimension of what is read: index = sum of coefficient * axis.
 struct AccessDim {
@@ -60,4 +61,20 @@ double traffic_bytes(const Nest& nest, int64_t capacity, int64_t line_bytes);
 /// cores.
 double nest_ns(const Nest& nest, double arithmetic_ns, const TargetInfo& target, int units);
 
-}  // namespace tw::construct
+/// Issue cycles of `compute` for one vector of points: loads, operations and elementary functions of its body, the
+/// combination of a reduction, and a store. An issue cycle is the time of one FMA at peak.
+double body_cycles(const te::Compute& compute);
+
+/// Time in ns of `nest` whose arithmetic takes `arithmetic_ns` on one core and that falls into `tiles` equal tiles: on
+/// all cores, or on one where starting the others takes longer.
+double run_ns(const Nest& nest, double arithmetic_ns, int64_t tiles, const TargetInfo& target);
+
+/// False where it takes hardly less on all cores. Neighbours of which one core computes each need no barrier between
+/// them.
+bool threads_pay(const Nest& nest, double arithmetic_ns, int64_t tiles, const TargetInfo& target);
+
+/// What `program` reads and writes while the axes of `output` and `reduced` run, in this order: inputs of all its
+/// stages where they are read along these axes, and the output.
+Nest streaming_nest(const te::Program& program, const te::Compute& output, const std::vector<te::Axis>& reduced);
+
+}  // namespace tw::cost

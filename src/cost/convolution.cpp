@@ -1,25 +1,16 @@
-#include "transform/conv_cost.h"
+#include "cost/convolution.h"
 
 #include <algorithm>
+#include <optional>
 
-#include "core/model_units.h"
-#include "ops/window.h"
+#include "cost/units.h"
 #include "support/math.h"
 
-namespace tw::transform {
+namespace tw::cost {
 namespace {
 
 constexpr int64_t kAlgorithms[] = {4, 2};  // tile sizes; 0 is the direct algorithm
-constexpr double kWorthIt = 0.95;          // of the direct time: what the model cannot tell stays direct
-constexpr int64_t kMinChannels = 8;        // fewer are not worth it
 constexpr int64_t kElement = 4;            // bytes
-constexpr double kDirectLoss = 1.05;       // over the peak rate: edges, tails, entering tiles
-constexpr double kProductsLoss = 1.15;     // the same of Winograd's products, whose blocks are smaller
-constexpr double kStepsLost = 4;           // reduction steps lost when a tile of products is entered and left
-constexpr double kCacheShare = 0.7;        // of L2 that the transformed input of a tile may fill
-constexpr double kExposedLine = 0.5;       // of the latency of a line of the shared cache that is read by itself
-constexpr double kReached = 0.5;           // share of the read rate of a memory that weights reach beside arithmetic
-constexpr double kSerial = 0.2;  // share of the shorter of two activities that does not overlap the longer one
 
 // Issue cycles are vector multiply-adds.
 double arithmetic_cycles(const ConvProblem& p, int64_t m, double lanes) {
@@ -58,7 +49,7 @@ std::optional<double> near_blocks(const ConvProblem& p, int64_t m, const TargetI
   const int64_t high = ceil_div(p.high, m), wide = ceil_div(p.wide, m);
   const int64_t images = p.batch * (p.kernel_depth > 1 ? 1 : p.depth);
   const double depths = p.kernel_depth > 1 ? static_cast<double>(p.depth) : 1;
-  const double share = kCacheShare * static_cast<double>(target.levels[1].capacity_bytes);
+  const double share = kTransformedShare * static_cast<double>(target.levels[1].capacity_bytes);
   const auto max = static_cast<int64_t>(share / (depths * tile_bytes(p, m)));
   if (max < 1) return std::nullopt;
   if (max >= high * wide) return static_cast<double>(ceil_div(images, max / (high * wide)));
@@ -73,18 +64,15 @@ std::optional<double> near_blocks(const ConvProblem& p, int64_t m, const TargetI
 
 double weights_ns(double bytes, WeightsHome home, const TargetInfo& target) {
   const MemoryLevel& from = home == WeightsHome::kMemory ? target.levels.back() : shared_cache(target);
-  return bytes / (kReached * from.all_per_ns);
+  return bytes / (kWeightsReached * from.all_per_ns);
 }
 
 // Of computed weights: a dozen small steps, and what these read and write.
-constexpr double kTransformSteps = 15'000;  // ns
 double transform_ns(const ConvProblem& p, int64_t m, const TargetInfo& target) {
   if (m == 0 || !p.computed_weights) return 0;
   const auto bytes = static_cast<double>(6 * conv_weight_bytes(p, 0) + 3 * conv_weight_bytes(p, m));
-  return kTransformSteps + bytes / shared_cache(target).all_per_ns;
+  return kTransformStepsNs + bytes / shared_cache(target).all_per_ns;
 }
-
-double overlapped(double a, double b) { return std::max(a, b) + kSerial * std::min(a, b); }
 
 }  // namespace
 
@@ -100,14 +88,14 @@ double conv_ns(const ConvProblem& p, int64_t m, WeightsHome home, const TargetIn
   const auto weights = static_cast<double>(conv_weight_bytes(p, m));
   const double reading = weights_ns(weights, home, target);
   const double transform = transform_ns(p, m, target);
-  if (m == 0 || target.levels.size() < 4) return transform + overlapped(arithmetic, reading);
+  if (m == 0 || target.levels.size() < 4) return transform + overlapped(arithmetic, reading, kSerial);
   // Either the tiles lie in the shared cache, or its weights pass by for each block of tiles that stays nearer.
-  const double spread = transform + overlapped(arithmetic, reading) + scattered_ns(p, m, target);
+  const double spread = transform + overlapped(arithmetic, reading, kSerial) + scattered_ns(p, m, target);
   const std::optional<double> blocks = near_blocks(p, m, target);
   if (!blocks) return spread;
-  const bool stay = weights <= kCacheShare * static_cast<double>(target.levels[1].capacity_bytes);
+  const bool stay = weights <= kTransformedShare * static_cast<double>(target.levels[1].capacity_bytes);
   const double passing = stay ? 0 : *blocks * weights / shared_cache(target).all_per_ns;
-  return std::min(spread, transform + overlapped(arithmetic, std::max(reading, passing)));
+  return std::min(spread, transform + overlapped(arithmetic, std::max(reading, passing), kSerial));
 }
 
 bool times_convolutions(const TargetInfo& target) {
@@ -116,35 +104,9 @@ bool times_convolutions(const TargetInfo& target) {
          target.levels[levels - 1].all_per_ns > 0 && target.levels[levels - 2].all_per_ns > 0;
 }
 
-std::optional<ConvProblem> winograd_problem(const Editor& editor, const Node& node, const TargetInfo& target) {
-  const graph::Value& weights = editor.value(node.inputs[1]);
-  const Shape& w = weights.type.shape;
-  const size_t rank = w.size() - 2;
-  if (weights.type.type != DataType::f32() || node.int_attr_or("group", 1) != 1) return std::nullopt;
-  if (rank < 2 || rank > 3 || w[rank] != 3 || w[rank + 1] != 3) return std::nullopt;
-  const ops::Window window = ops::window_of(graph::make_call(editor.graph(), node), Shape(w.begin() + 2, w.end()));
-  for (size_t d = rank - 2; d < rank; ++d) {
-    if (window.strides[d] != 1 || window.dilations[d] != 1) return std::nullopt;
-  }
-  ConvProblem p{.batch = editor.type(node.inputs[0]).shape[0], .channels = w[1], .out_channels = w[0]};
-  p.high = window.out[rank - 2];
-  p.wide = window.out[rank - 1];
-  p.computed_weights = !weights.is_constant();
-  if (rank == 3) {
-    p.depth = std::max(window.highest(0), window.in[0] - 1) - std::min<int64_t>(0, window.lowest(0)) + 1;
-    p.out_depth = window.out[0];
-    p.kernel_depth = w[2];
-  }
-  const bool empty = p.batch == 0 || p.high == 0 || p.wide == 0 || p.out_depth == 0;
-  const bool flat = rank == 3 && (p.depth == 1) != (p.out_depth == 1);
-  const int64_t min = std::max<int64_t>(kMinChannels, target.lanes(DataType::f32()));
-  const bool narrow = p.channels < min || p.out_channels < min;
-  return empty || flat || narrow ? std::nullopt : std::optional(p);
-}
-
 int64_t best_algorithm(const ConvProblem& problem, WeightsHome home, const TargetInfo& target) {
   int64_t best = 0;
-  double min = kWorthIt * conv_ns(problem, 0, home, target);
+  double min = kAlgorithmWorthIt * conv_ns(problem, 0, home, target);
   for (const int64_t m : kAlgorithms) {
     // Tiles of one row or one column are no matrix, and mostly multiplications by padding.
     if (problem.high <= m || problem.wide <= m) continue;
@@ -156,4 +118,4 @@ int64_t best_algorithm(const ConvProblem& problem, WeightsHome home, const Targe
   return best;
 }
 
-}  // namespace tw::transform
+}  // namespace tw::cost

@@ -1,12 +1,10 @@
 // Predicted times of the algorithms for one convolution.
 #pragma once
 #include <cstdint>
-#include <optional>
 
 #include "core/target_info.h"
-#include "transform/editor.h"
 
-namespace tw::transform {
+namespace tw::cost {
 
 /// A convolution with 3 x 3 kernels, stride 1, no groups; a third spatial axis, the depth, is summed over directly.
 struct ConvProblem {
@@ -34,10 +32,7 @@ int64_t conv_weight_bytes(const ConvProblem& problem, int64_t m);
 /// Whether the machine's parameters are known that conv_ns asks for.
 bool times_convolutions(const TargetInfo& target);
 
-/// The convolution `node`, when it has a form in the Winograd operators, and one that the family of schedules takes.
-std::optional<ConvProblem> winograd_problem(const Editor& editor, const Node& node, const TargetInfo& target);
-
 /// 4 or 2 where Winograd's is predicted to be faster by more than the model's errors, else 0.
 int64_t best_algorithm(const ConvProblem& problem, WeightsHome home, const TargetInfo& target);
 
-}  // namespace tw::transform
+}  // namespace tw::cost

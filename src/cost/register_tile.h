@@ -1,13 +1,13 @@
-// The register tile of a contraction: rows x vectors of accumulators, chosen by a closed-form count of issue cycles.
+// The time of a register tile of a contraction on a CPU: rows x vectors of accumulators, by a closed-form count of
+// issue cycles.
 #pragma once
 #include <cstdint>
 #include <optional>
-#include <vector>
 
-#include "core/model_units.h"
+#include "core/target_info.h"
 #include "expr/word_product.h"
 
-namespace tw::construct {
+namespace tw::cost {
 
 /// What a product and its sum take beside one fused multiply-add of f32, the unit of issue cycles.
 struct ProductCost {
@@ -42,13 +42,10 @@ struct RegisterTile {
   double cycles = 0;  // predicted time of one reduction step over all rows and columns, in issue cycles of vector FMAs
 };
 
-/// Issue cycles from an operand to the result of one addition, comparison or FMA: that many accumulators hide it.
-inline constexpr double kLatencyCycles = 8;  // 4 clock cycles, 2 units
-
-/// The `count` tiles with the least predicted time for all rows and columns among those that fit the registers, best
-/// first: outer*inner*vectors accumulators + vectors of B + 1 broadcast <= registers.
+/// Issue cycles of one reduction step over all rows and columns of `problem` in tiles of `tile`, whose own `cycles` are
+/// not read. Of each tile max(fmas, loads, latency) + loads' own cost + loop control + conflicts + its visit's share.
 /// Source: cost terms of Goto & van de Geijn's inner kernel: FMA throughput, load throughput, FMA latency, conflicts of
 /// rows that share an L1 set.
-std::vector<RegisterTile> best_tiles(const TileProblem& problem, const TargetInfo& target, size_t count);
+double step_cycles(const RegisterTile& tile, const TileProblem& problem, const TargetInfo& target);
 
-}  // namespace tw::construct
+}  // namespace tw::cost

@@ -16,7 +16,7 @@ if(TW_CCACHE)
   set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_DEPEND=1 CCACHE_SLOPPINESS=pch_defines,time_macros ${TW_CCACHE})
 endif()
 find_program(TW_LLD NAMES ld.lld-19 ld.lld)
-if(TW_LLD)
+if(TW_LLD AND NOT CMAKE_CROSSCOMPILING)
   add_link_options(-fuse-ld=lld)
 endif()
 # Tuning records are of one build of the compiler: support/build_id.h.

@@ -21,7 +21,8 @@ from cpp_outline import blank
 CHECKED = ("src/core", "src/cost", "src/schedule", "src/transform", "src/construct", "src/templates", "src/targets")
 CALIBRATED = "src/cost/calibrated.h"
 # Tables of machines: rates, each with its source.
-MACHINES = ("src/targets/cuda/data_sheets.cpp", "src/targets/x86_64/parameters.cpp")
+MACHINES = ("src/targets/cuda/data_sheets.cpp", "src/targets/cpu_parameters.cpp", "src/targets/x86_64/parameters.cpp",
+            "src/targets/aarch64/target.cpp")
 # Constants that are no cost: file, name.
 NO_COSTS = {
     ("src/construct/library/implementable.cpp", "kLow"): "what masks of f16 leave",

@@ -11,6 +11,7 @@ packages=(
   libgtest-dev libgmock-dev librapidcheck-dev libbenchmark-dev llvm-19-tools  # tests
   clang-19 libclang-rt-19-dev clang-format clang-tidy                      # fuzzers, checks
   chromium                                                                 # looks at reports in tests
+  g++-aarch64-linux-gnu qemu-user                                          # runs code for AArch64 in tests
   python3 python3-dev python3-venv python3-pip xz-utils git ca-certificates  # scripts
 )
 if [ "${1:-}" = --list ]; then

@@ -122,5 +122,6 @@ check picture python3 scripts/draw_results.py --check
 check format bash scripts/check_format.sh
 check script-tests python3 -m unittest discover -s tests/scripts -p 'test_*.py'
 check model-tests "$TW_PYTHON" -m unittest discover -s tests/models -p 'test_*.py'
+check aarch64 env TW_BUILD="$build" TW_MODELS_DIR="$build/small" bash scripts/aarch64_tests.sh --sample
 check bench-tests env TW_BUILD="$build" "$TW_PYTHON" -m unittest discover -s tests/bench -p 'test_*.py'
 run_python_tests

@@ -45,10 +45,10 @@ constexpr Option<CompileOptions> kOptions[] = {
          .verbs = kCompiling,
          .group = "Target",
          .key = OptionKey::kPart,
-         .help =
-             "cpu (this machine), cpu:x86-64, cpu:x86-64-v2, -v3, -v4, with extensions: cpu:x86-64-v3+avxvnni, "
-             "cpu:x86-64-v4+avx512vnni+avx512bf16; cuda (the GPU of this machine), cuda:sm_80, cuda:sm_90a. Several "
-             "CPU levels in one artefact, of which the best one is used: cpu:x86-64-v4,cpu:x86-64-v3,cpu:x86-64"}),
+         .help = "cpu (this machine), cpu:x86-64, cpu:x86-64-v2, -v3, -v4, with extensions: cpu:x86-64-v3+avxvnni, "
+                 "cpu:x86-64-v4+avx512vnni+avx512bf16; cpu:aarch64; cuda (the GPU of this machine), cuda:sm_80, "
+                 "cuda:sm_90a. Several "
+                 "CPU levels in one artefact, of which the best one is used: cpu:x86-64-v4,cpu:x86-64-v3,cpu:x86-64"}),
     {{.name = "shape",
       .is_repeatable = true,
       .unset = "as the model says",

@@ -8,7 +8,8 @@ namespace {
 
 std::vector<Target> targets() {
   std::vector<Target> all;
-  for (TargetInfo& info : x86_64_levels()) all.push_back({std::move(info), x86_64_families()});
+  for (TargetInfo& info : x86_64_levels()) all.push_back({std::move(info), cpu_families()});
+  for (TargetInfo& info : aarch64_levels()) all.push_back({std::move(info), cpu_families()});
   for (TargetInfo& info : cuda_architectures()) all.push_back({std::move(info), cuda_families()});
   return all;
 }
@@ -31,7 +32,7 @@ std::string with_sorted_extensions(const std::string& name) {
 }  // namespace
 
 Target find_target(const std::string& name) {
-  if (name == "cpu") return {x86_64_host(), x86_64_families()};
+  if (name == "cpu") return {x86_64_host(), cpu_families()};
   const std::string sorted = with_sorted_extensions(name);
   for (Target& target : targets()) {
     if (target.info.name == sorted) return std::move(target);
@@ -40,6 +41,12 @@ Target find_target(const std::string& name) {
   const bool has_extension = name.find('+') != std::string::npos;
   throw UsageError("--target {}: there is no such target{}", name,
                    suggestion_or_all(has_extension ? "" : name, target_names()));
+}
+
+std::vector<std::string> missing_here(const TargetInfo& target) {
+  std::vector<std::string> missing;
+  std::ranges::remove_copy_if(target.features, std::back_inserter(missing), x86_64_has);
+  return missing;
 }
 
 std::vector<std::string> target_names() {

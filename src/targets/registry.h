@@ -23,22 +23,29 @@ struct Target {
 };
 
 /// The target named `name`: "cpu" is this host, "cpu:x86-64", "cpu:x86-64-v2|v3|v4", with extensions
-/// "cpu:x86-64-v3+avxvnni", "cpu:x86-64-v4+avx512bf16+avx512vnni" in any order; "cuda:sm_80", "cuda:sm_90a". UsageError
+/// "cpu:x86-64-v3+avxvnni", "cpu:x86-64-v4+avx512bf16+avx512vnni" in any order; "cpu:aarch64"; "cuda:sm_80",
+/// "cuda:sm_90a". UsageError
 /// listing all when there is none, or when this build leaves it out. Machine parameters are defaults; of "cpu",
 /// driver/machine has measured ones.
 Target find_target(const std::string& name);
 /// All names that find_target takes, for help texts.
 std::vector<std::string> target_names();
 
+/// What a CPU target needs and this machine lacks: "avx512bf16", "neon".
+std::vector<std::string> missing_here(const TargetInfo& target);
+
+/// cpu_families.cpp: of all CPUs.
+std::span<const construct::Constructor> cpu_families();
 /// x86_64/target.cpp: the levels and these with their extensions, with machine parameters that do not depend on the
 /// machine.
 std::vector<TargetInfo> x86_64_levels();
-std::span<const construct::Constructor> x86_64_families();
 /// The widest level that this machine runs, with those extensions that it has, the sizes of its caches, its memory and
 /// its number of CPUs; other machine parameters are those of its CPU if it is a known one, else the level's.
 TargetInfo x86_64_host();
-/// What a target of x86_64_levels() needs and this machine lacks: "avx512bf16".
-std::vector<std::string> x86_64_missing(const TargetInfo& target);
+/// Whether this machine has a feature of x86_64_levels(): "avx512bf16".
+bool x86_64_has(const std::string& feature);
+/// aarch64/target.cpp: Armv8.0-A, with machine parameters of a Cortex-A76.
+std::vector<TargetInfo> aarch64_levels();
 /// cuda/target.cpp
 std::vector<TargetInfo> cuda_architectures();
 std::span<const construct::Constructor> cuda_families();

@@ -49,6 +49,7 @@ void expect_usable(const TargetInfo& info) {
 
 TEST(MachineParameters, LevelsHaveAll) {
   for (const TargetInfo& info : x86_64_levels()) expect_usable(info);
+  for (const TargetInfo& info : aarch64_levels()) expect_usable(info);
 }
 
 TEST(MachineParameters, LevelsDoNotDependOnTheMachine) {

@@ -143,7 +143,7 @@ std::string runs_here(const std::string& target, const nlohmann::ordered_json& g
     const std::string gpu = gpus[target];
     return (found.contains(target) ? "yes: " : "no: ") + gpu;
   }
-  const std::vector<std::string> missing = targets::x86_64_missing(targets::find_target(target).info);
+  const std::vector<std::string> missing = targets::missing_here(targets::find_target(target).info);
   return missing.empty() || target == "cpu" ? "yes" : fmt::format("no: this CPU has no {}", list_text(missing, "or"));
 }
 

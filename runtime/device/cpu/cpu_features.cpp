@@ -147,7 +147,7 @@ constexpr Feature kFeatures[] = {{"fp-armv8", 1ul << 0}, {"neon", 1ul << 1},    
 bool host_has(const Feature& feature) { return (getauxval(AT_HWCAP) & feature.bit) != 0; }
 
 const std::vector<Level>& levels() {
-  static const std::vector<Level> kLevels = {{"armv8-a", {"fp-armv8", "neon"}}};
+  static const std::vector<Level> kLevels = {{"aarch64", {"fp-armv8", "neon"}}};
   return kLevels;
 }
 

@@ -223,7 +223,8 @@ Value* emit_word_product(Builder& builder, const CpuLevel& level, WordFormat for
       {WordFormat::kBf16, 16, Intrinsic::x86_avx512bf16_dpbf16ps_512, {"avx512bf16"}},
   }};
   const auto* words = ::llvm::dyn_cast<::llvm::FixedVectorType>(a->getType());
-  if (words == nullptr || words->getNumElements() * sizeof(int32_t) > static_cast<size_t>(level.vector_bytes))
+  if (words == nullptr || words->getNumElements() * sizeof(int32_t) > static_cast<size_t>(level.vector_bytes) ||
+      !level.triple.starts_with("x86_64"))
     return nullptr;
   const auto* row = std::ranges::find_if(kRows, [&](const Row& candidate) {
     const auto has = [&](std::string_view feature) { return !feature.empty() && level.has(feature); };

@@ -78,6 +78,39 @@ class Linker {
 
   void patch(uint64_t type, int64_t place, int64_t value) {
     std::byte* at = blob_.bytes.data() + place;
+    object_.getArch() == ::llvm::Triple::aarch64 ? patch_arm(type, at, value) : patch_x86(type, at, value);
+  }
+
+  // Distances in bytes or instructions, of 19, 21 or 26 bits (ELF for the Arm 64-bit Architecture, 5.7).
+  void patch_arm(uint64_t type, std::byte* at, int64_t value) const {
+    const auto put = [&](int64_t number, int bits, int shift) {
+      TW_CHECK(number >= -(int64_t{1} << (bits - 1)) && number < int64_t{1} << (bits - 1),
+               "code of {} bytes is too large", blob_.bytes.size());
+      const uint32_t mask = ((uint32_t{1} << bits) - 1) << shift;
+      const uint32_t word = ::llvm::support::endian::read32le(at) & ~mask;
+      ::llvm::support::endian::write32le(at, word | ((static_cast<uint32_t>(number) << shift) & mask));
+    };
+    switch (type) {
+      case ELF::R_AARCH64_ADR_PREL_LO21:
+        put(value >> 2, 19, 5);
+        put((value & 3) >= 2 ? (value & 3) - 4 : value & 3, 2, 29);
+        return;
+      case ELF::R_AARCH64_LD_PREL_LO19:
+        return put(value >> 2, 19, 5);
+      case ELF::R_AARCH64_CALL26:
+      case ELF::R_AARCH64_JUMP26:
+        return put(value >> 2, 26, 0);
+      case ELF::R_AARCH64_PREL32:
+        TW_CHECK(value == static_cast<int32_t>(value), "code of {} bytes is too large", blob_.bytes.size());
+        return ::llvm::support::endian::write32le(at, static_cast<uint32_t>(value));
+      case ELF::R_AARCH64_PREL64:
+        return ::llvm::support::endian::write64le(at, static_cast<uint64_t>(value));
+      default:
+        refuse(ELF::EM_AARCH64, type);
+    }
+  }
+
+  void patch_x86(uint64_t type, std::byte* at, int64_t value) const {
     switch (type) {
       case ELF::R_X86_64_PC32:
       case ELF::R_X86_64_PLT32:
@@ -86,11 +119,14 @@ class Linker {
       case ELF::R_X86_64_PC64:
         return ::llvm::support::endian::write64le(at, static_cast<uint64_t>(value));
       default:
-        throw InternalError(
-            "relocation " +
-            ::llvm::object::getELFRelocationTypeName(ELF::EM_X86_64, static_cast<uint32_t>(type)).str() +
-            " is not relative to the code");
+        refuse(ELF::EM_X86_64, type);
     }
+  }
+
+  [[noreturn]] static void refuse(uint32_t machine, uint64_t type) {
+    throw InternalError("relocation " +
+                        ::llvm::object::getELFRelocationTypeName(machine, static_cast<uint32_t>(type)).str() +
+                        " is not relative to the code");
   }
 
   void export_function(const ELFSymbolRef& symbol) {

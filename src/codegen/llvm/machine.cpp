@@ -20,7 +20,6 @@
 namespace tw::codegen::cpu {
 namespace {
 
-constexpr const char* kTriple = "x86_64-unknown-linux-gnu";
 constexpr uint64_t kVectorBytes = 16;  // the smallest vector register
 
 bool touches_vector_slot(const ::llvm::MachineMemOperand& operand, const ::llvm::MachineFrameInfo& frame) {
@@ -71,6 +70,10 @@ void initialise_target() {
     LLVMInitializeX86Target();
     LLVMInitializeX86TargetMC();
     LLVMInitializeX86AsmPrinter();
+    LLVMInitializeAArch64TargetInfo();
+    LLVMInitializeAArch64Target();
+    LLVMInitializeAArch64TargetMC();
+    LLVMInitializeAArch64AsmPrinter();
   });
 }
 
@@ -79,13 +82,16 @@ void initialise_target() {
 std::unique_ptr<::llvm::LLVMTargetMachine> make_target_machine(const CpuLevel& level) {
   initialise_target();
   std::string problem;
-  const ::llvm::Target* target = ::llvm::TargetRegistry::lookupTarget(kTriple, problem);
+  const ::llvm::Target* target = ::llvm::TargetRegistry::lookupTarget(level.triple, problem);
   TW_CHECK(target != nullptr, "LLVM: {}", problem);
   ::llvm::TargetOptions options;
   options.AllowFPOpFusion = ::llvm::FPOpFusion::Strict;  // an fma is where the IR says fma
   options.MCOptions.AsmVerbose = true;
-  auto* machine = target->createTargetMachine(kTriple, level.cpu, level.features, options, ::llvm::Reloc::PIC_,
-                                              ::llvm::CodeModel::Small, ::llvm::CodeGenOptLevel::Default);
+  // Code may lie at any address: that of AArch64 finds its constants by their distance, within 1 MiB, not by pages.
+  const bool by_distance = ::llvm::Triple(level.triple).isAArch64();
+  auto* machine = target->createTargetMachine(level.triple, level.cpu, level.features, options, ::llvm::Reloc::PIC_,
+                                              by_distance ? ::llvm::CodeModel::Tiny : ::llvm::CodeModel::Small,
+                                              ::llvm::CodeGenOptLevel::Default);
   TW_CHECK(machine != nullptr, "LLVM has no code generator for {}", level.name);
   return std::unique_ptr<::llvm::LLVMTargetMachine>(static_cast<::llvm::LLVMTargetMachine*>(machine));
 }

@@ -39,7 +39,7 @@ struct LinkedBlob {
 };
 
 /// Lays out code first, then read-only data, each section at a multiple of 64 bytes, and applies the relocations, all
-/// of which must be relative to the place (R_X86_64_PC32, R_X86_64_PLT32, R_X86_64_PC64). Throws InternalError on
+/// of which must be relative to the place (R_X86_64_PC32, R_AARCH64_ADR_PREL_LO21, ..). Throws InternalError on
 /// undefined symbols (named), on writable data and on other relocations.
 LinkedBlob link(::llvm::ArrayRef<char> object);
 

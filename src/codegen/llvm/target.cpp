@@ -17,7 +17,9 @@ Features merged(Features a, const Features& b) {
   return a;
 }
 
-std::array<CpuLevel, 4> published_levels() {
+constexpr const char* kArmTriple = "aarch64-unknown-linux-gnu";
+
+std::array<CpuLevel, 5> published_levels() {
   const Features v1 = merged({"cmov", "cx8", "fxsr", "mmx", "sse", "sse2"}, {});
   const Features v2 = merged(v1, {"cx16", "sahf", "popcnt", "sse3", "sse4.1", "sse4.2", "ssse3"});
   const Features v3 = merged(v2, {"avx", "avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe"});
@@ -25,16 +27,26 @@ std::array<CpuLevel, 4> published_levels() {
   return {{{"x86-64", "x86-64", "", 16, v1},
            {"x86-64-v2", "x86-64-v2", "", 16, v2},
            {"x86-64-v3", "x86-64-v3", "", 32, v3},
-           {"x86-64-v4", "x86-64-v4", "", 64, v4}}};
+           {"x86-64-v4", "x86-64-v4", "", 64, v4},
+           {"aarch64", "generic", "", 16, {"fp-armv8", "neon"}, kArmTriple}}};
 }
 
 // Beyond a level: what emitters make use of.
 constexpr std::array<std::string_view, 3> kExtensions = {"avx512bf16", "avx512vnni", "avxvnni"};
+constexpr std::array<std::string_view, 1> kArmExtensions = {"dotprod"};
+
+bool has_extension(const CpuLevel& level, std::string_view name) {
+  const auto is_in = [&](const auto& extensions) { return std::ranges::find(extensions, name) != extensions.end(); };
+  return level.triple == kArmTriple ? is_in(kArmExtensions) : is_in(kExtensions);
+}
 
 CpuLevel detect_host() {
   CpuLevel level;
   level.name = "host";
   level.cpu = ::llvm::sys::getHostCPUName().str();
+#if defined(__aarch64__)
+  level.triple = kArmTriple;
+#endif
   Features off;
   for (const auto& feature : ::llvm::sys::getHostCPUFeatures()) {
     (feature.second ? level.required : off).push_back(feature.first().str());
@@ -56,7 +68,7 @@ bool CpuLevel::has(std::string_view feature) const {
 }
 
 std::span<const CpuLevel> cpu_levels() {
-  static const std::array<CpuLevel, 4> levels = published_levels();
+  static const std::array<CpuLevel, 5> levels = published_levels();
   return levels;
 }
 
@@ -75,7 +87,7 @@ std::optional<CpuLevel> find_level(std::string_view name) {
   for (size_t from = plus; from < name.size();) {
     const size_t next = std::min(name.find('+', from + 1), name.size());
     const std::string extension(name.substr(from + 1, next - from - 1));
-    if (std::ranges::find(kExtensions, extension) == kExtensions.end()) return std::nullopt;
+    if (!has_extension(*base, extension)) return std::nullopt;
     level.features += (level.features.empty() ? "+" : ",+") + extension;
     level.required = merged(level.required, {extension});
     from = next;

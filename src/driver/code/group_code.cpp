@@ -325,9 +325,10 @@ double contraction_flop(const te::Program& program) {
 lower::LowerOptions lowering_for(const TargetInfo& target, Precision precision) {
   lower::LowerOptions options;
   options.vector_bytes = target.vector_bytes;
-  options.has = target.kind == DeviceKind::kCpu
-                    ? Instructions{has_feature(target, "fma"), has_feature(target, "sse4.1")}
-                    : Instructions{.halves = true, .approximations = precision != Precision::kStrict};
+  options.has =
+      target.kind == DeviceKind::kCpu
+          ? Instructions{has_feature(target, "fma"), has_feature(target, "sse4.1") || has_feature(target, "neon")}
+          : Instructions{.halves = true, .approximations = precision != Precision::kStrict};
   return options;
 }
 

@@ -48,28 +48,11 @@ TargetInfo make_level(const Level& level, const Has& has) {
   return info;
 }
 
-bool host_has(const std::string& feature) {
-#if defined(__x86_64__)
-  if (feature == "sse4.1") return __builtin_cpu_supports("sse4.1");
-  if (feature == "avx2") return __builtin_cpu_supports("avx2");
-  if (feature == "fma") return __builtin_cpu_supports("fma");
-  if (feature == "avx512f") return __builtin_cpu_supports("avx512f");
-  if (feature == "avx512bw") return __builtin_cpu_supports("avx512bw");
-  if (feature == "avx512dq") return __builtin_cpu_supports("avx512dq");
-  if (feature == "avx512vl") return __builtin_cpu_supports("avx512vl");
-  if (feature == "avx512vnni") return __builtin_cpu_supports("avx512vnni");
-  if (feature == "avx512bf16") return __builtin_cpu_supports("avx512bf16");
-  if (feature == "avxvnni") return has_avx_vnni();
-#endif
-  (void)feature;
-  return false;
-}
-
 // The widest level that this machine runs.
 const Level& host_level() {
   const Level* best = &levels().front();
   for (const Level& level : levels()) {
-    if (std::ranges::all_of(level.features, host_has)) best = &level;
+    if (std::ranges::all_of(level.features, x86_64_has)) best = &level;
   }
   return *best;
 }
@@ -96,10 +79,21 @@ std::vector<MemoryLevel> host_levels(const HostCpu& cpu, const std::vector<Memor
 
 }  // namespace
 
-std::vector<std::string> x86_64_missing(const TargetInfo& target) {
-  std::vector<std::string> missing;
-  std::ranges::remove_copy_if(target.features, std::back_inserter(missing), host_has);
-  return missing;
+bool x86_64_has(const std::string& feature) {
+#if defined(__x86_64__)
+  if (feature == "sse4.1") return __builtin_cpu_supports("sse4.1");
+  if (feature == "avx2") return __builtin_cpu_supports("avx2");
+  if (feature == "fma") return __builtin_cpu_supports("fma");
+  if (feature == "avx512f") return __builtin_cpu_supports("avx512f");
+  if (feature == "avx512bw") return __builtin_cpu_supports("avx512bw");
+  if (feature == "avx512dq") return __builtin_cpu_supports("avx512dq");
+  if (feature == "avx512vl") return __builtin_cpu_supports("avx512vl");
+  if (feature == "avx512vnni") return __builtin_cpu_supports("avx512vnni");
+  if (feature == "avx512bf16") return __builtin_cpu_supports("avx512bf16");
+  if (feature == "avxvnni") return has_avx_vnni();
+#endif
+  (void)feature;
+  return false;
 }
 
 std::vector<TargetInfo> x86_64_levels() {
@@ -118,7 +112,7 @@ std::vector<TargetInfo> x86_64_levels() {
 
 TargetInfo x86_64_host() {
   const Level& level = host_level();
-  TargetInfo info = make_level(level, host_has);
+  TargetInfo info = make_level(level, x86_64_has);
   const HostCpu cpu = host_cpu();
   const CpuRow* known = known_cpu(cpu.family, cpu.model);
   if (known != nullptr && known->core.flop_per_ns[info.peaks.size() - 1] > 0)

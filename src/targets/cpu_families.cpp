@@ -1,4 +1,4 @@
-// Schedule families of x86-64 in order of preference; each gives its reason when it declines.
+// Schedule families of CPUs in order of preference; each gives its reason when it declines.
 #include "construct/construct.h"
 #include "targets/registry.h"
 
@@ -20,6 +20,6 @@ const construct::Constructor kFamilies[] = {
 
 }  // namespace
 
-std::span<const construct::Constructor> x86_64_families() { return kFamilies; }
+std::span<const construct::Constructor> cpu_families() { return kFamilies; }
 
 }  // namespace tw::targets

@@ -5,8 +5,6 @@
 #include <cstring>
 #include <map>
 #include <set>
-#include <span>
-#include <string_view>
 
 #include "runtime/format/error.h"
 #include "runtime/format/problem.h"

@@ -4,7 +4,6 @@
 #include <array>
 #include <charconv>
 #include <map>
-#include <utility>
 
 #include "runtime/format/error.h"
 

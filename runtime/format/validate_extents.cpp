@@ -1,7 +1,6 @@
 #include "runtime/format/validate_extents.h"
 
 #include <set>
-#include <utility>
 
 #include "runtime/format/error.h"
 

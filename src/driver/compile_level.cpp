@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <chrono>
 #include <numeric>
-#include <set>
 
 #include "driver/artefact/extent_input.h"
 #include "driver/like.h"
@@ -11,7 +10,6 @@
 #include "expr/word_product.h"
 #include "graph/repeat.h"
 #include "ops/list.h"
-#include "support/error.h"
 #include "support/join.h"
 #include "transform/passes.h"
 

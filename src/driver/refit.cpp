@@ -9,17 +9,13 @@
 #include "driver/machine/parameters_file.h"
 #include "driver/ranges.h"
 #include "driver/states.h"
-#include "graph/repeat.h"
 #include "ops/list.h"
-#include "plan/plan.h"
 #include "runtime/format/error.h"
 #include "runtime/format/safetensors.h"
 #include "runtime/format/signature.h"
-#include "support/error.h"
 #include "support/hash.h"
 #include "support/mapped_file.h"
 #include "support/parallel.h"
-#include "targets/registry.h"
 #include "transform/loops/unroll.h"
 
 namespace tw::driver {

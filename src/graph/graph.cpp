@@ -1,7 +1,6 @@
 #include "graph/graph.h"
 
 #include <algorithm>
-#include <iterator>
 
 #include "support/error.h"
 #include "support/join.h"

@@ -4,8 +4,6 @@
 #include "expr/affine.h"
 #include "lower/passes.h"
 #include "lower/simplify.h"
-#include "support/error.h"
-#include "support/join.h"
 #include "support/math.h"
 
 namespace tw::lower {

@@ -13,7 +13,6 @@
 // prelu                                      a where a >= 0, else a * b
 // min and max give NaN when either side is NaN.
 #include <cmath>
-#include <functional>
 
 #include "ops/families.h"
 #include "ops/rows.h"

@@ -1,10 +1,6 @@
 // Stages with their loops, as loop IR: one kernel for each root stage.
 #include <algorithm>
-#include <functional>
-#include <map>
-#include <optional>
 
-#include "expr/analyzer.h"
 #include "schedule/stage.h"
 #include "support/error.h"
 #include "support/join.h"

@@ -4,7 +4,6 @@
 #include <algorithm>
 
 #include "expr/affine.h"
-#include "expr/analyzer.h"
 #include "expr/tf32.h"
 #include "schedule/stage.h"
 #include "support/error.h"

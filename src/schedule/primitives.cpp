@@ -3,8 +3,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <set>
-#include <span>
 
 #include "loop/text.h"
 #include "schedule/stage.h"

@@ -1,6 +1,5 @@
 // What a consumer reads of a producer inside one of its loops.
 #include <algorithm>
-#include <set>
 
 #include "expr/affine.h"
 #include "schedule/stage.h"

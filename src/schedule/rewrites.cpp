@@ -1,11 +1,7 @@
 // The primitives that rewrite the maths of stages, before their loops are cut: copies, layouts, partial sums.
-#include <fmt/ranges.h>
-
 #include <algorithm>
-#include <map>
 
 #include "schedule/stage.h"
-#include "support/error.h"
 #include "support/join.h"
 #include "support/math.h"
 #include "te/online.h"

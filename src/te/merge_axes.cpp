@@ -1,11 +1,8 @@
 #include "te/merge_axes.h"
 
 #include <algorithm>
-#include <optional>
-#include <set>
 
 #include "expr/affine.h"
-#include "support/join.h"
 #include "te/reads.h"
 #include "te/rewrite.h"
 

@@ -3,10 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
 
 #include "support/join.h"
-#include "te/te.h"
 #include "te/text.h"
 
 namespace tw::te {

@@ -1,4 +1,3 @@
-#include <optional>
 
 #include "support/join.h"
 #include "te/merge_axes.h"

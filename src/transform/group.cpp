@@ -1,7 +1,6 @@
 #include "transform/group.h"
 
 #include <algorithm>
-#include <map>
 #include <set>
 
 #include "graph/repeat.h"

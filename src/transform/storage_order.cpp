@@ -1,6 +1,5 @@
 #include "transform/storage_order.h"
 
-#include <map>
 #include <numeric>
 
 #include "support/error.h"

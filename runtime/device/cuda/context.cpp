@@ -4,7 +4,6 @@
 #include <cstring>
 #include <nvtx3/nvtx3.hpp>
 
-#include "runtime/device/cuda/launch.h"
 #include "runtime/device/cuda/state.h"
 #include "runtime/format/error.h"
 #include "runtime/format/turns.h"

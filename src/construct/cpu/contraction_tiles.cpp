@@ -1,12 +1,8 @@
 #include "construct/cpu/contraction_tiles.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
-#include <map>
 #include <random>
-#include <set>
 #include <tuple>
 
 #include "cost/nest.h"

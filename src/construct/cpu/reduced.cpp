@@ -4,15 +4,12 @@
 // small second kernel combines as columns.cpp does.
 #include <algorithm>
 #include <numeric>
-#include <optional>
 
 #include "construct/column_sums.h"
-#include "construct/construct.h"
 #include "construct/cpu/contraction_loops.h"
 #include "construct/cpu/contraction_operands.h"
 #include "construct/elementwise.h"
 #include "cost/units.h"
-#include "schedule/match/chain.h"
 #include "schedule/match/stages.h"
 #include "support/math.h"
 #include "te/reads.h"

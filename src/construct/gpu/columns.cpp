@@ -5,14 +5,11 @@
 // too few for all SMs and their reductions long, several threads combine parts of a column, and a second kernel those.
 #include <algorithm>
 #include <numeric>
-#include <optional>
 
 #include "construct/column_sums.h"
-#include "construct/construct.h"
 #include "construct/elementwise.h"
 #include "expr/affine.h"
 #include "schedule/match/stages.h"
-#include "support/join.h"
 #include "support/math.h"
 #include "te/reads.h"
 #include "te/rewrite.h"

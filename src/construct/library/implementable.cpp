@@ -1,7 +1,6 @@
 #include "construct/library/implementable.h"
 
 #include <algorithm>
-#include <array>
 
 #include "construct/library/form.h"
 #include "expr/affine.h"

@@ -1,8 +1,6 @@
 #include "driver/artefact/place_entry.h"
 
 #include <algorithm>
-#include <optional>
-#include <set>
 
 #include "driver/artefact/embed_loop.h"
 #include "driver/artefact/extent_input.h"
@@ -12,7 +10,6 @@
 #include "graph/error_output.h"
 #include "runtime/format/cuda_step.h"
 #include "runtime/format/turns.h"
-#include "support/error.h"
 #include "support/join.h"
 
 namespace tw::driver {

@@ -2,11 +2,9 @@
 
 #include <algorithm>
 #include <bit>
-#include <type_traits>
 
 #include "dataflow/work.h"
 #include "schedule/match/contraction.h"
-#include "support/error.h"
 #include "support/join.h"
 #include "te/join_outputs.h"
 #include "te/merge_axes.h"

@@ -1,10 +1,7 @@
 #include "driver/tune/candidate.h"
 
 #include <algorithm>
-#include <functional>
-#include <map>
 
-#include "support/error.h"
 #include "support/join.h"
 #include "support/parallel.h"
 #include "te/reads.h"

@@ -5,7 +5,6 @@
 #include "core/special_values.h"
 #include "frontend/onnx/limits.h"
 #include "frontend/onnx/liveness.h"
-#include "support/error.h"
 
 namespace tw::frontend {
 

@@ -6,7 +6,6 @@
 //   scatter_sum and its like        gather and its like
 //   one_hot                         sums of dy where it is hot and where it is not
 #include "ops/gradient/rules.h"
-#include "support/join.h"
 
 namespace tw::ops {
 namespace {

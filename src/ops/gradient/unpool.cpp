@@ -9,7 +9,6 @@
 // window that is its largest, a NaN where the window has one; of windows that read padding only as many as a window
 // reads. Attributes: those of max_pool. te: the least number of those that equal y, a reduction of one value that goes
 // along any axis.
-#include "ops/common.h"
 #include "ops/families.h"
 #include "ops/window.h"
 #include "support/math.h"

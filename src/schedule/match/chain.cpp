@@ -3,11 +3,9 @@
 #include <algorithm>
 #include <bit>
 #include <numeric>
-#include <set>
 
 #include "expr/affine.h"
 #include "schedule/match/stages.h"
-#include "support/join.h"
 #include "te/reads.h"
 #include "te/rewrite.h"
 

@@ -10,7 +10,6 @@
 // to the other through a third group.
 #include <algorithm>
 #include <array>
-#include <map>
 #include <numeric>
 #include <set>
 

@@ -3,12 +3,9 @@
 // choice is correct; where a reader has a layout of its own, an identity transpose copies the value to it: a group of
 // its own, shared by all such readers. What leaves the graph is row-major, a state's next value stored as the state.
 #include <limits>
-#include <map>
 #include <numeric>
-#include <optional>
 
 #include "graph/error_output.h"
-#include "support/error.h"
 #include "support/join.h"
 #include "transform/layout/layout_costs.h"
 #include "transform/layout/layout_problem.h"

@@ -4,7 +4,6 @@
 #include "transform/layout/reorder_values.h"
 
 #include <algorithm>
-#include <map>
 #include <numeric>
 
 #include "transform/passes.h"

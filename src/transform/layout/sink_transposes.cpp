@@ -2,10 +2,8 @@
 // way two of them merge, or cancel when one is the other's inverse.
 #include <algorithm>
 
-#include "support/error.h"
 #include "support/join.h"
 #include "te/materialize.h"
-#include "transform/editor.h"
 #include "transform/passes.h"
 #include "transform/roles.h"
 #include "transform/rules.h"

@@ -1,9 +1,7 @@
 #include "transform/loops/unroll.h"
 
 #include <algorithm>
-#include <map>
 #include <set>
-#include <span>
 
 #include "graph/stacked_rows.h"
 #include "support/join.h"

@@ -2,9 +2,7 @@
 // of their rows with the operand as it is. Where queries are few (decoding), that is what counts: keys and values are
 // read once, from where they are stored, and rows of all heads that share them fill one tile. What stands between two
 // such products, point by point or along rows, is computed of the joined rows, too.
-#include <map>
 #include <numeric>
-#include <optional>
 
 #include "transform/editor.h"
 #include "transform/passes.h"

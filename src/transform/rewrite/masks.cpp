@@ -1,7 +1,6 @@
 #include "transform/rewrite/masks.h"
 
 #include <algorithm>
-#include <functional>
 
 namespace tw::transform {
 namespace {

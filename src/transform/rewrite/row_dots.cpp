@@ -6,7 +6,6 @@
 // B.2). The same holds with a dropout of p before the product, whose gradient drops the same elements of dp.
 #include <algorithm>
 #include <numeric>
-#include <optional>
 
 #include "transform/editor.h"
 #include "transform/passes.h"

@@ -11,7 +11,6 @@
 #include <numeric>
 
 #include "ops/common.h"
-#include "support/join.h"
 #include "support/math.h"
 #include "transform/editor.h"
 #include "transform/passes.h"

@@ -1,7 +1,5 @@
-#include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
 
 #include "transform/editor.h"
 #include "transform/passes.h"

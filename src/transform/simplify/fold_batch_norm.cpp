@@ -2,8 +2,6 @@
 // a batch norm elsewhere becomes one mul and one add. Computed in f64, rounded once.
 #include <algorithm>
 #include <cmath>
-#include <functional>
-#include <optional>
 
 #include "support/join.h"
 #include "transform/editor.h"

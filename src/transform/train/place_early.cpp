@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <numeric>
-#include <vector>
 
 #include "transform/train/differentiate.h"
 

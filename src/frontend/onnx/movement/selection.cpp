@@ -2,7 +2,6 @@
 // there is room for as many rows as there may be, whose number comes out of each run (counted_rows.h).
 #include <algorithm>
 #include <limits>
-#include <map>
 #include <ranges>
 
 #include "frontend/onnx/converters.h"

@@ -14,10 +14,7 @@
 namespace tw::format {
 namespace {
 
-template <typename... Parts>
-void require(bool condition, const Parts&... parts) {
-  if (!condition) fail(ErrorCode::kDamaged, parts...);
-}
+constexpr Require require{};
 
 class Reader {
  public:

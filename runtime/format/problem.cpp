@@ -35,10 +35,7 @@ constexpr ActivationRow kActivations[] = {{"none"},      {"relu"},       {"clip"
                                           {"sigmoid"},   {"tanh"},       {"silu"},     {"gelu"},
                                           {"gelu_tanh"}, {"hard_swish"}, {"softplus"}, {"softmax", 1}};
 
-template <typename... Parts>
-void require(bool condition, const Parts&... parts) {
-  if (!condition) fail(ErrorCode::kDamaged, "problem: ", parts...);
-}
+constexpr Require require{"problem: "};
 
 template <typename T>
 T read_number(std::string_view text) {

@@ -172,10 +172,9 @@ void reference(const OpCall& call, Refs inputs, RefTensor& y) {
 }  // namespace
 
 std::vector<OpDef> binary_ops() {
-  std::vector<OpDef> rows;
-  for (const Row& row : kRows)
-    rows.push_back({row.name, OpClass::kElementwise, infer, te_binary, filled<infer, reference>, {2, 2}});
-  return rows;
+  return mapped(kRows, [](const Row& row) -> OpDef {
+    return {row.name, OpClass::kElementwise, infer, te_binary, filled<infer, reference>, {2, 2}};
+  });
 }
 
 }  // namespace tw::ops

@@ -246,10 +246,6 @@ bool runs_as_one(const Compute& c, const Axis& a, const Axis& b) {
   return one;
 }
 
-}  // namespace
-
-namespace {
-
 // Where all elements are one row, whose reductions leave one result each: the row gets an axis of its own, as there is
 // where rows are several.
 std::map<std::string, Layout> only_row(const Program& program) {

@@ -97,7 +97,7 @@ class Parser {
 
   void reduction(Compute& compute) {
     const Token at = lexer_.peek();
-    const auto kind = std::find(kCombinerNames.begin(), kCombinerNames.end(), lexer_.identifier("a combiner or axes"));
+    const auto kind = std::ranges::find(kCombinerNames, lexer_.identifier("a combiner or axes"));
     if (kind == kCombinerNames.end()) Lexer::fail_at(at, fmt::format("unknown combiner '{}'", at.text));
     Combiner& combiner = compute.combiner;
     combiner.kind = static_cast<CombinerKind>(kind - kCombinerNames.begin());

@@ -1,4 +1,3 @@
-
 #include "support/join.h"
 #include "te/merge_axes.h"
 #include "te/reads.h"

@@ -4,6 +4,7 @@
 // registers (contraction_loops.h). B is stored in panels [column block][reduction..][columns of a block], so that a
 // step reads one contiguous line after the other: constants are stored so at compile time, other operands are copied
 // first.
+
 #include <algorithm>
 
 #include "construct/cpu/contraction_loops.h"

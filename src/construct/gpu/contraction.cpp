@@ -1,6 +1,7 @@
 // Sums of products on GPUs: matrix products, convolutions, their batched and grouped forms. Every one becomes a product
 // of two matrices (kMatrices). A tile of sums is stored in registers; its operands pass through shared memory, a
 // k-block at a time, with whatever padding and gathering their maths says done on the way.
+
 #include <algorithm>
 
 #include "construct/column_sums.h"

@@ -22,7 +22,7 @@ struct Affine {
 };
 
 bool all_finite(const Numbers& numbers) {
-  return std::all_of(numbers.begin(), numbers.end(), [](double x) { return std::isfinite(x); });
+  return std::ranges::all_of(numbers, [](double x) { return std::isfinite(x); });
 }
 
 // A contraction whose weights and bias are constants.

@@ -1,7 +1,6 @@
 #include "runtime/state.h"
 
 #include <algorithm>
-#include <cstring>
 #include <mutex>
 
 #include "runtime/format/error.h"

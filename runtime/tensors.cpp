@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "runtime/format/error.h"
-
 namespace tw::runtime {
 namespace {
 

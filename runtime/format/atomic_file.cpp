@@ -12,8 +12,6 @@
 #include <cerrno>
 #include <charconv>
 #include <memory>
-#include <string_view>
-#include <utility>
 
 #include "runtime/format/error.h"
 

@@ -9,10 +9,7 @@
 namespace tw::format {
 namespace {
 
-template <typename... Parts>
-void require(bool condition, const Parts&... parts) {
-  if (!condition) fail(ErrorCode::kDamaged, parts...);
-}
+constexpr Require require{};
 
 bool all_zero(Bytes bytes) {
   return std::all_of(bytes.begin(), bytes.end(), [](uint8_t byte) { return byte == 0; });

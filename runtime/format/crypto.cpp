@@ -18,6 +18,27 @@ using PasswordFn = int (*)(char* buffer, int size, int for_writing, void* user);
 // A key file with a password is refused: nobody is asked for it.
 int no_password(char* /*buffer*/, int /*size*/, int /*for_writing*/, void* /*user*/) { return -1; }
 
+template <typename Function>
+void find(void* library, const char* name, Function*& function) {
+  function = reinterpret_cast<Function*>(dlsym(library, name));
+  if (function == nullptr)
+    fail(ErrorCode::kIncompatible, kLibrary, " (OpenSSL), which checks signatures, has no function ", name);
+}
+
+using Owned = std::unique_ptr<void, void (*)(void*)>;
+
+/// What fails leaves nothing in the list of errors that a program which uses the same library looks at.
+class OwnErrors {
+ public:
+  OwnErrors(int (*set_mark)(), int (*pop_to_mark)()) : pop_to_mark_(pop_to_mark) { set_mark(); }
+  OwnErrors(const OwnErrors&) = delete;
+  OwnErrors& operator=(const OwnErrors&) = delete;
+  ~OwnErrors() { pop_to_mark_(); }
+
+ private:
+  int (*pop_to_mark_)();
+};
+
 }  // namespace
 
 // As OpenSSL 3 declares them (man pages EVP_PKEY_new, EVP_DigestSign, EVP_DigestVerify, PEM_read_bio_PrivateKey); what
@@ -42,17 +63,6 @@ struct Crypto::Functions {
   int (*EVP_DigestVerify)(void* context, const unsigned char* signature, size_t size, const unsigned char* message,
                           size_t message_size);
 };
-
-namespace {
-
-template <typename Function>
-void find(void* library, const char* name, Function*& function) {
-  function = reinterpret_cast<Function*>(dlsym(library, name));
-  if (function == nullptr)
-    fail(ErrorCode::kIncompatible, kLibrary, " (OpenSSL), which checks signatures, has no function ", name);
-}
-
-}  // namespace
 
 Crypto::Crypto() {
   static Functions functions;
@@ -86,24 +96,6 @@ const Crypto& Crypto::open() {
   static const Crypto crypto;  // made anew at the next call where this throws
   return crypto;
 }
-
-namespace {
-
-using Owned = std::unique_ptr<void, void (*)(void*)>;
-
-/// What fails leaves nothing in the list of errors that a program which uses the same library looks at.
-class OwnErrors {
- public:
-  OwnErrors(int (*set_mark)(), int (*pop_to_mark)()) : pop_to_mark_(pop_to_mark) { set_mark(); }
-  OwnErrors(const OwnErrors&) = delete;
-  OwnErrors& operator=(const OwnErrors&) = delete;
-  ~OwnErrors() { pop_to_mark_(); }
-
- private:
-  int (*pop_to_mark_)();
-};
-
-}  // namespace
 
 std::optional<PublicKey> Crypto::public_key(const std::string& pem) const {
   const OwnErrors errors(functions_->ERR_set_mark, functions_->ERR_pop_to_mark);

@@ -57,6 +57,16 @@ template <typename... Parts>
   throw Error(code, join(parts...));
 }
 
+/// constexpr Require require{"manifest: "} is a function that throws Error(kDamaged) about that unless a condition
+/// holds.
+struct Require {
+  std::string_view about = {};
+  template <typename... Parts>
+  void operator()(std::same_as<bool> auto condition, const Parts&... parts) const {
+    if (!condition) fail(ErrorCode::kDamaged, about, parts...);
+  }
+};
+
 /// Throws for a failed system call: "DOING: reason", with a code chosen from errno (disk full, out of memory, I/O).
 [[noreturn]] void fail_errno(int error, const std::string& doing);
 

@@ -5,8 +5,6 @@
 #include <cstring>
 #include <map>
 #include <set>
-#include <span>
-#include <string_view>
 
 #include "runtime/format/error.h"
 #include "runtime/format/problem.h"
@@ -16,10 +14,7 @@
 namespace tw::format {
 namespace {
 
-template <typename... Parts>
-void require(bool condition, const Parts&... parts) {
-  if (!condition) fail(ErrorCode::kDamaged, parts...);
-}
+constexpr Require require{};
 
 class Reader {
  public:

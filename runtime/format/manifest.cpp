@@ -174,10 +174,7 @@ Json write(const T& value) {
 
 // ---- Reading: strict. `what` names the value in messages, for example "manifest.entries[0]".
 
-template <typename... Parts>
-void require(bool condition, const Parts&... parts) {
-  if (!condition) fail(ErrorCode::kDamaged, "manifest: ", parts...);
-}
+constexpr Require require{"manifest: "};
 
 int64_t read_integer(const Json& value, const std::string& what) {
   // Canonical text spells a non-negative integer without sign or fraction; the parser then stores it as unsigned.

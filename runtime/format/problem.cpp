@@ -4,7 +4,6 @@
 #include <array>
 #include <charconv>
 #include <map>
-#include <utility>
 
 #include "runtime/format/error.h"
 
@@ -36,10 +35,7 @@ constexpr ActivationRow kActivations[] = {{"none"},      {"relu"},       {"clip"
                                           {"sigmoid"},   {"tanh"},       {"silu"},     {"gelu"},
                                           {"gelu_tanh"}, {"hard_swish"}, {"softplus"}, {"softmax", 1}};
 
-template <typename... Parts>
-void require(bool condition, const Parts&... parts) {
-  if (!condition) fail(ErrorCode::kDamaged, "problem: ", parts...);
-}
+constexpr Require require{"problem: "};
 
 template <typename T>
 T read_number(std::string_view text) {

@@ -1,7 +1,6 @@
 #include "runtime/format/safetensors.h"
 
 #include <algorithm>
-#include <array>
 #include <cstring>
 #include <nlohmann/json.hpp>
 

@@ -3,16 +3,13 @@
 #include <algorithm>
 #include <iterator>
 #include <map>
-#include <optional>
 #include <set>
 
 #include "runtime/format/error.h"
 #include "runtime/format/problem.h"
 #include "runtime/format/step_order.h"
 #include "runtime/format/turns.h"
-#include "runtime/format/validate_extents.h"
-#include "runtime/format/validate_memory.h"
-#include "runtime/format/validate_repeats.h"
+#include "runtime/format/validate_parts.h"
 
 namespace tw::format {
 namespace {
@@ -27,12 +24,7 @@ constexpr size_t kMaxParamBytes = 32764;
 constexpr int64_t kMaxSharedBytes = int64_t{1} << 20;
 constexpr int64_t kAccessBytes = 16;  // max bytes of an access: kernels, libraries, TMA
 
-template <typename... Parts>
-void require(bool condition, const Parts&... parts) {
-  if (!condition) fail(ErrorCode::kDamaged, "manifest: ", parts...);
-}
-
-bool is_index(int64_t index, size_t count) { return index >= 0 && static_cast<uint64_t>(index) < count; }
+constexpr Require require{"manifest: "};
 
 /// [offset, offset + bytes) inside [0, size), without overflow.
 bool is_range(int64_t offset, int64_t bytes, int64_t size) {

@@ -1,17 +1,13 @@
-#include "runtime/format/validate_extents.h"
-
+// Extents of entries that inputs say.
 #include <set>
-#include <utility>
 
 #include "runtime/format/error.h"
+#include "runtime/format/validate_parts.h"
 
 namespace tw::format {
 namespace {
 
-template <typename... Parts>
-void require(bool condition, const Parts&... parts) {
-  if (!condition) fail(ErrorCode::kDamaged, "manifest: ", parts...);
-}
+constexpr Require require{"manifest: "};
 
 using Taken = std::set<std::pair<int64_t, int64_t>>;  // tensors and their dims
 

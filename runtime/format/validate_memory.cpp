@@ -1,20 +1,18 @@
-#include "runtime/format/validate_memory.h"
-
+// What a manifest says of memory: that its buffers are whole tensors, and that no two values that live at the same time
+// lie in the same bytes of the arena.
 #include <algorithm>
 #include <map>
 
 #include "runtime/format/error.h"
 #include "runtime/format/turns.h"
+#include "runtime/format/validate_parts.h"
 
 namespace tw::format {
 namespace {
 
 constexpr int64_t kArenaSlack = 4096;  // bytes that an arena may have behind its last buffer: up to a page
 
-template <typename... Parts>
-void require(bool condition, const Parts&... parts) {
-  if (!condition) fail(ErrorCode::kDamaged, "manifest: ", parts...);
-}
+constexpr Require require{"manifest: "};
 
 void check_tensors(const Entry& entry) {
   for (const Buffer& buffer : entry.buffers) {

@@ -1,7 +1,7 @@
-#include "runtime/format/validate_repeats.h"
-
+// Repeats and the buffers that move with them.
 #include "runtime/format/error.h"
 #include "runtime/format/turns.h"
+#include "runtime/format/validate_parts.h"
 
 namespace tw::format {
 namespace {
@@ -10,8 +10,6 @@ template <typename... Parts>
 void require(bool condition, const Entry& entry, const Parts&... parts) {
   if (!condition) fail(ErrorCode::kDamaged, "manifest: entry '", entry.name, "' ", parts...);
 }
-
-bool is_index(int64_t index, size_t count) { return index >= 0 && static_cast<uint64_t>(index) < count; }
 
 int64_t end_of(const Repeat& repeat) { return repeat.first + repeat.count; }
 bool holds(const Repeat& outer, const Repeat& inner) {

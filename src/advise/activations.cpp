@@ -1,8 +1,6 @@
 #include "advise/activations.h"
 
 #include <algorithm>
-#include <map>
-#include <optional>
 #include <set>
 
 #include "transform/passes.h"

@@ -1,7 +1,6 @@
 #include "advise/advice.h"
 
 #include <algorithm>
-#include <map>
 #include <tuple>
 
 #include "advise/activations.h"

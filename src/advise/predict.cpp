@@ -1,6 +1,5 @@
 #include "advise/predict.h"
 
-#include "driver/code/cubins.h"
 #include "driver/entry_groups.h"
 #include "driver/entry_passes.h"
 #include "driver/states.h"

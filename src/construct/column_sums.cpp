@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 
 #include "schedule/match/stages.h"
 #include "support/join.h"
@@ -21,6 +20,13 @@ te::Program adding_program(const te::Program& all, const std::string& partial, c
   });
   append(rest.inputs, parts);
   return rest;
+}
+
+std::string cut_sum(schedule::Schedule& s, const te::Compute& sum, const std::string& axis, int64_t parts) {
+  const std::string partial = sum.name() + ".rf";
+  const std::vector<int64_t> order = joined(std::vector{std::ssize(sum.axes)}, sequence(sum.axes.size()));
+  s.rfactor_blocks(sum.name(), axis, parts).layout(partial, Layout().reorder(order));
+  return partial;
 }
 
 std::vector<int64_t> part_counts(int64_t rows, int64_t wanted, size_t limit) {
@@ -45,11 +51,7 @@ Result<SumsKernel> split_rows(const SumOfRows& in, int64_t parts, const TargetIn
   out.root = in.output;
   schedule::Schedule split;
   if (parts > 1) {
-    std::vector<int64_t> order(sum.axes.size() + 1);
-    std::iota(order.begin() + 1, order.end(), 0);
-    order.front() = std::ssize(sum.axes);
-    out.root = in.sum + ".rf";
-    split.rfactor_blocks(in.sum, out.row, parts).layout(out.root, Layout().reorder(order));
+    out.root = cut_sum(split, sum, out.row, parts);
     const te::Program rest = adding_program(schedule::rewritten(in.program, split), out.root, in.sum, in.leaving);
     const Result<Candidates> adding = add({rest, {}}, target);
     if (!adding.ok()) return Reason{adding.reason()};

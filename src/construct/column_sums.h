@@ -30,6 +30,9 @@ struct SumsKernel {
   int64_t columns = 1;
 };
 
+/// Cuts `sum` along `axis` into `parts`, stored part behind part; returns the stage that has them.
+std::string cut_sum(schedule::Schedule& s, const te::Compute& sum, const std::string& axis, int64_t parts);
+
 /// What combines the parts `partial` of `sum`, and what follows up to `outputs`, as a program of its own.
 te::Program adding_program(const te::Program& all, const std::string& partial, const std::string& sum,
                            const std::vector<std::string>& outputs);

@@ -4,10 +4,10 @@
 
 #include <algorithm>
 #include <bit>
-#include <numeric>
 
 #include "cost/nest.h"
 #include "cost/units.h"
+#include "support/join.h"
 #include "support/math.h"
 #include "te/reads.h"
 
@@ -83,8 +83,7 @@ class ElementwiseScheduler {
       s.reorder(c_.name(), plan.names);
       s.unroll(c_.name(), c_.axes[*crossing].name + ".1");
     }
-    std::vector<int64_t> extents;
-    for (const cost::NestLoop& l : plan.loops) extents.push_back(l.trips);
+    std::vector<int64_t> extents = mapped(plan.loops, &cost::NestLoop::trips);
     const std::vector<std::string> tiles = tile_loops(plan.names, extents);
     if (!tiles.empty()) s.parallel(c_.name(), tiles);
     hold(s, stages_, plan.names[plan.names.size() - (lanes_ > 1 ? 2 : 1)], lanes_);
@@ -245,8 +244,7 @@ void schedule_side_stages(schedule::Schedule& s, const te::Program& program, con
 }
 
 Layout dim_last(size_t rank, int dim) {
-  std::vector<int64_t> order(rank);
-  std::iota(order.begin(), order.end(), 0);
+  std::vector<int64_t> order = sequence(rank);
   std::rotate(order.begin() + dim, order.begin() + dim + 1, order.end());
   return Layout().reorder(std::move(order));
 }

@@ -1,7 +1,5 @@
 #include "core/layout.h"
 
-#include <fmt/format.h>
-
 #include <array>
 #include <charconv>
 

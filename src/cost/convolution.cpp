@@ -1,7 +1,6 @@
 #include "cost/convolution.h"
 
 #include <algorithm>
-#include <optional>
 
 #include "cost/units.h"
 #include "support/math.h"

@@ -4,7 +4,6 @@
 
 #include <filesystem>
 #include <fstream>
-#include <utility>
 
 #include "support/file_lock.h"
 #include "support/hash.h"

@@ -1,7 +1,6 @@
 #include "dataflow/dataflow.h"
 
 #include <algorithm>
-#include <map>
 #include <set>
 
 #include "dataflow/work.h"

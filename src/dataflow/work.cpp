@@ -1,7 +1,6 @@
 #include "dataflow/work.h"
 
 #include <algorithm>
-#include <set>
 
 #include "dataflow/expr_numbers.h"
 #include "expr/analyzer.h"

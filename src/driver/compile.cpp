@@ -1,8 +1,6 @@
 #include "driver/compile.h"
 
 #include <algorithm>
-#include <map>
-#include <optional>
 #include <ranges>
 
 #include "driver/artefact/assemble.h"
@@ -16,7 +14,6 @@
 #include "driver/states.h"
 #include "graph/repeat.h"
 #include "ops/list.h"
-#include "support/error.h"
 #include "support/hash.h"
 #include "support/join.h"
 #include "support/text.h"

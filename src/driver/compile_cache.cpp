@@ -7,7 +7,6 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "driver/code/cubins.h"
 #include "driver/option_table.h"
 #include "driver/tune/tuning_records.h"
 #include "runtime/format/atomic_file.h"

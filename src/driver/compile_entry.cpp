@@ -2,16 +2,13 @@
 
 #include <algorithm>
 
-#include "driver/entry_groups.h"
 #include "driver/entry_passes.h"
 #include "driver/entry_reasons.h"
 #include "driver/layouts/layout_choice.h"
 #include "driver/replay.h"
 #include "driver/tune/task_measurer.h"
-#include "support/error.h"
 #include "support/hash.h"
 #include "transform/loops/unroll.h"
-#include "transform/pass.h"
 
 namespace tw::driver {
 namespace {

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <numeric>
-#include <set>
 
 #include "driver/artefact/extent_input.h"
 #include "driver/like.h"
@@ -11,7 +9,6 @@
 #include "expr/word_product.h"
 #include "graph/repeat.h"
 #include "ops/list.h"
-#include "support/error.h"
 #include "support/join.h"
 #include "transform/passes.h"
 
@@ -144,8 +141,7 @@ class LevelCompiler {
       for (const graph::ValueId id : in_.sources[e].graph.inputs) sum += in_.sources[e].graph.value(id).type.elements();
       return sum;
     };
-    std::vector<size_t> order(in_.sources.size());
-    std::iota(order.begin(), order.end(), 0);
+    std::vector<size_t> order = sequence<size_t>(in_.sources.size());
     for (auto first = order.begin(); first != order.end();) {
       const auto last = std::find_if(first, order.end(),
                                      [&](size_t e) { return in_.sources[e].function != in_.sources[*first].function; });

@@ -1,12 +1,12 @@
 // How the graph passes of an entry run: as the caller's options and the plan's variants say.
 #pragma once
-#include <algorithm>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "driver/options.h"
 #include "plan/plan.h"
+#include "support/join.h"
 #include "transform/pass.h"
 
 namespace tw::driver {
@@ -14,11 +14,7 @@ namespace tw::driver {
 /// Those of `disabled` that name a pass of `passes`: the command line names graph and loop passes alike.
 template <typename Pass>
 std::vector<std::string> named_in(std::span<const Pass> passes, const std::vector<std::string>& disabled) {
-  std::vector<std::string> names;
-  for (const std::string& name : disabled) {
-    if (std::ranges::any_of(passes, [&](const Pass& p) { return p.name == name; })) names.push_back(name);
-  }
-  return names;
+  return filtered(disabled, [&](const std::string& name) { return index_of(passes, name, &Pass::name) >= 0; });
 }
 
 /// Which graph passes are left out: by the caller, for want of a family, and where `variants` found that better.

@@ -1,8 +1,6 @@
 #include "driver/entry_reasons.h"
 
 #include <algorithm>
-#include <map>
-#include <set>
 
 #include "ops/winograd.h"
 #include "support/join.h"

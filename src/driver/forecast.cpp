@@ -1,14 +1,10 @@
 #include "driver/forecast.h"
 
-#include <map>
-
 #include "driver/artefact/plan_memory.h"
-#include "driver/code/group_code.h"
 #include "driver/entry_groups.h"
 #include "driver/entry_passes.h"
 #include "driver/states.h"
 #include "ops/list.h"
-#include "transform/pass.h"
 
 namespace tw::driver {
 namespace {

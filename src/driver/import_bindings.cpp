@@ -3,7 +3,6 @@
 #include <charconv>
 
 #include "driver/ranges.h"
-#include "support/error.h"
 #include "support/hash.h"
 
 namespace tw::driver {

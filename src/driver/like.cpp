@@ -5,7 +5,6 @@
 #include "driver/ranges.h"
 #include "driver/states.h"
 #include "runtime/format/container.h"
-#include "support/error.h"
 #include "support/hash.h"
 #include "support/mapped_file.h"
 

@@ -2,7 +2,6 @@
 
 #include "driver/import_bindings.h"
 #include "driver/like.h"
-#include "support/error.h"
 #include "support/hash.h"
 #include "support/mapped_file.h"
 

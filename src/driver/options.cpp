@@ -4,7 +4,6 @@
 
 #include "driver/code/generate.h"
 #include "measure/libraries.h"
-#include "support/error.h"
 
 namespace tw::driver {
 

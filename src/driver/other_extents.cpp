@@ -2,9 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
-#include <map>
 
-#include "graph/ref_tensor.h"
 #include "ops/list.h"
 
 namespace tw::driver {

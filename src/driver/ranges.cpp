@@ -4,7 +4,6 @@
 
 #include "driver/other_extents.h"
 #include "ops/list.h"
-#include "support/error.h"
 #include "support/join.h"
 #include "transform/rewrite/live_extents.h"
 

@@ -9,17 +9,13 @@
 #include "driver/machine/parameters_file.h"
 #include "driver/ranges.h"
 #include "driver/states.h"
-#include "graph/repeat.h"
 #include "ops/list.h"
-#include "plan/plan.h"
 #include "runtime/format/error.h"
 #include "runtime/format/safetensors.h"
 #include "runtime/format/signature.h"
-#include "support/error.h"
 #include "support/hash.h"
 #include "support/mapped_file.h"
 #include "support/parallel.h"
-#include "targets/registry.h"
 #include "transform/loops/unroll.h"
 
 namespace tw::driver {
@@ -46,8 +42,7 @@ class WeightCheck {
     for (const std::string& name : source_.weights) {
       if (!weights_.contains(name)) add("'{}' ({}) is missing", name, to_string(types_.at(name)));
     }
-    std::vector<const Weights::value_type*> all;
-    for (const auto& weight : weights_) all.push_back(&weight);
+    std::vector<const Weights::value_type*> all = mapped(weights_, [&](const auto& weight) { return &weight; });
     std::vector<SpecialValues> special(all.size());
     parallel_for(all.size(), 0,
                  [&](size_t i) { special[i] = find_special_values(*all[i]->second.bytes, all[i]->second.type.type); });

@@ -1,9 +1,7 @@
 #include "driver/replay.h"
 
 #include <algorithm>
-#include <set>
 
-#include "support/error.h"
 #include "support/hash.h"
 
 namespace tw::driver {

@@ -5,7 +5,6 @@
 #include "driver/code/format_type.h"
 #include "driver/other_extents.h"
 #include "ops/list.h"
-#include "support/error.h"
 #include "support/join.h"
 #include "support/math.h"
 #include "te/materialize.h"

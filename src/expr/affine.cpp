@@ -61,8 +61,7 @@ void Sum::append(const Sum& other, int64_t scale) {
 
 void Sum::normalise() {
   if (terms.size() > 1) {
-    std::sort(terms.begin(), terms.end(),
-              [](const Term& a, const Term& b) { return compare_exprs(a.atom, b.atom) < 0; });
+    std::ranges::sort(terms, [](const Term& a, const Term& b) { return compare_exprs(a.atom, b.atom) < 0; });
   }
   size_t kept = 0;
   for (size_t i = 0; i < terms.size(); ++i) {
@@ -109,7 +108,7 @@ Sum as_sum(const Expr& e) {
 Expr to_expr(const Sum& s) {
   if (s.terms.empty()) return int_imm(s.constant);
   std::vector<const Term*> order = mapped(s.terms, [](const Term& t) { return &t; });
-  std::sort(order.begin(), order.end(), prints_before);
+  std::ranges::sort(order, prints_before);
   const bool constant_first = order[0]->coef < 0 && s.constant > 0;
   Expr out = constant_first ? int_imm(s.constant) : Expr();
   for (const Term* t : order) {

@@ -194,7 +194,7 @@ Interval Simplifier::bounds_by_cases(const Sum& s, int depth) {
   const auto has_cases = [](const Term& t) {
     return t.atom.op() == Op::kMin || t.atom.op() == Op::kMax || t.atom.op() == Op::kSelect;
   };
-  const auto found = std::find_if(s.terms.begin(), s.terms.end(), has_cases);
+  const auto found = std::ranges::find_if(s.terms, has_cases);
   if (found == s.terms.end()) return plain;
   const Term term = *found;
   Sum rest = s;
@@ -211,7 +211,7 @@ Interval Simplifier::bounds_by_cases(const Sum& s, int depth) {
 bool Simplifier::is_tame(const Expr& e) const {
   if (is_wild(e)) return false;
   if (e.is_var()) return !e->name.starts_with("$leaf");  // stands for a vector leaf inside lanes.cpp
-  return std::all_of(e->args.begin(), e->args.end(), [&](const Expr& x) { return is_tame(x); });
+  return std::ranges::all_of(e->args, [&](const Expr& x) { return is_tame(x); });
 }
 
 bool Simplifier::is_exact(const Sum& s) {
@@ -223,8 +223,7 @@ bool Simplifier::is_exact(const Sum& s) {
     if (large(t.coef)) return false;
   }
   if (is_finite(bounds(s))) return true;
-  return std::all_of(s.terms.begin(), s.terms.end(),
-                     [&](const Term& t) { return is_finite(bounds(t.atom)) || is_tame(t.atom); });
+  return std::ranges::all_of(s.terms, [&](const Term& t) { return is_finite(bounds(t.atom)) || is_tame(t.atom); });
 }
 
 }  // namespace tw

@@ -40,8 +40,8 @@ Sum reduced(const Sum& s, int64_t c, Remainder remainder, Sum* quotient = nullpt
 int64_t keep_unless_divisible(int64_t a, int64_t c) { return a % c == 0 ? 0 : a; }
 
 bool contains(const Sum& s, const Sum& part, int64_t scale) {
-  return std::all_of(part.terms.begin(), part.terms.end(),
-                     [&](const Term& t) { return s.coef_of(t.atom) == wrapping_mul(t.coef, scale); });
+  return std::ranges::all_of(part.terms,
+                             [&](const Term& t) { return s.coef_of(t.atom) == wrapping_mul(t.coef, scale); });
 }
 
 bool is_by_constant(const Expr& e, Op op) {
@@ -51,15 +51,14 @@ bool is_by_constant(const Expr& e, Op op) {
 // Whether a and b differ by a multiple of n for all values of their atoms.
 bool congruent(const Sum& a, const Sum& b, int64_t n) {
   const Sum d = sum_of(a, b, -1);
-  return d.constant % n == 0 &&
-         std::all_of(d.terms.begin(), d.terms.end(), [n](const Term& t) { return t.coef % n == 0; });
+  return d.constant % n == 0 && std::ranges::all_of(d.terms, [n](const Term& t) { return t.coef % n == 0; });
 }
 
 }  // namespace
 
 std::vector<int64_t> common_factors(const Sum& s, int64_t c) {
   std::vector<int64_t> coefs = mapped(s.terms, [](const Term& t) { return std::abs(t.coef); });
-  std::sort(coefs.begin(), coefs.end(), std::greater<>());
+  std::ranges::sort(coefs, std::greater<>());
   std::vector<int64_t> factors;
   int64_t prefix = c;
   for (int64_t a : coefs) {
@@ -67,7 +66,7 @@ std::vector<int64_t> common_factors(const Sum& s, int64_t c) {
     factors.push_back(prefix);
     factors.push_back(std::gcd(c, a));
   }
-  std::sort(factors.begin(), factors.end(), std::greater<>());
+  std::ranges::sort(factors, std::greater<>());
   factors.erase(std::unique(factors.begin(), factors.end()), factors.end());
   std::erase_if(factors, [](int64_t g) { return g <= 1; });
   return factors;

@@ -1,7 +1,6 @@
 #include "expr/elementary.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 
 #include "core/philox.h"

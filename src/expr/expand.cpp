@@ -3,7 +3,6 @@
 #include <cmath>
 #include <limits>
 #include <numbers>
-#include <optional>
 
 #include "expr/elementary.h"
 #include "expr/math_builder.h"

@@ -1,7 +1,6 @@
 #include "expr/expr.h"
 
 #include <algorithm>
-#include <optional>
 
 #include "expr/scalar.h"
 #include "support/error.h"

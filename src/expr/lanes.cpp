@@ -13,7 +13,7 @@ constexpr const char* kLane = "$lane";
 
 bool depends_on_lane(const Expr& e) {
   if (e.is_var()) return e->name.starts_with('$');
-  return std::any_of(e->args.begin(), e->args.end(), depends_on_lane);
+  return std::ranges::any_of(e->args, depends_on_lane);
 }
 
 bool is_lane(const Expr& e) { return e.is_var() && e->name == kLane; }

@@ -2,9 +2,6 @@
 // are: a product of two lower halves is one instruction of vectors, and nothing needs to be narrowed on the way.
 #include "core/philox.h"
 
-#include <array>
-#include <optional>
-
 #include "expr/math_builder.h"
 
 namespace tw {

@@ -4,7 +4,6 @@
 #include <cmath>
 #include <limits>
 
-#include "expr/expr.h"
 #include "expr/op_names.h"
 #include "support/lexer.h"
 

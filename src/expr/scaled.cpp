@@ -18,10 +18,6 @@ Expr product_of(const Expr& number, double factor) {
   return float_imm(finite ? std::clamp(product, -kMost, kMost) : product, number.type());
 }
 
-}  // namespace
-
-namespace {
-
 // -2^k near `number` where that is as low as what a mask leaves. A product of it is exact then: what subtracts one such
 // product from another leaves 0, not its rounding, which would be a large number.
 Expr as_power_of_two(const Expr& number) {

@@ -1,7 +1,6 @@
 // Traversals. An expression may be a graph whose nodes are shared (expanded functions are): each visits a node once.
 #include <bit>
 #include <cmath>
-#include <unordered_map>
 #include <unordered_set>
 
 #include "expr/expr.h"

@@ -1,7 +1,6 @@
 #include "graph/graph.h"
 
 #include <algorithm>
-#include <iterator>
 
 #include "support/error.h"
 #include "support/join.h"
@@ -113,7 +112,7 @@ std::vector<std::vector<int>> Graph::consumers() const {
   return users;
 }
 
-bool Graph::is_output(ValueId id) const { return std::find(outputs.begin(), outputs.end(), id) != outputs.end(); }
+bool Graph::is_output(ValueId id) const { return std::ranges::find(outputs, id) != outputs.end(); }
 
 ValueId Graph::find_value(std::string_view wanted) const {
   const int64_t found = index_of(values, wanted, &Value::name);

@@ -35,8 +35,7 @@ std::string reference_name(const Value& value, ContentHashes& hashes) {
 std::string constant_text(const Value& value, ContentHashes& hashes) {
   if (!is_inline(value)) return "data " + quote_name(reference_name(value, hashes));
   const RefTensor elements = RefTensor::from_bytes(value.type, *value.constant);
-  std::vector<std::string> parts;
-  for (double x : elements.floats) parts.push_back(float_text(x, value.type.type));
+  std::vector<std::string> parts = mapped(elements.floats, [&](double x) { return float_text(x, value.type.type); });
   for (int64_t x : elements.ints) parts.push_back(fmt::format("{}", x));
   return fmt::format("[{}]", fmt::join(parts, ", "));
 }

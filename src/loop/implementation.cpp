@@ -1,7 +1,5 @@
 #include "loop/implementation.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 
 #include "expr/parser.h"

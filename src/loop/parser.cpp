@@ -1,11 +1,8 @@
 // Reads the text that to_string(Program) prints; printer.cpp shows the grammar by example.
 #include "expr/parser.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 
-#include "loop/loop.h"
 #include "loop/text.h"
 #include "support/error.h"
 #include "support/lexer.h"

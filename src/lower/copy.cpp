@@ -1,6 +1,5 @@
 #include "lower/passes.h"
 #include "lower/simplify.h"
-#include "support/error.h"
 #include "support/join.h"
 
 namespace tw::lower {

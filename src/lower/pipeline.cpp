@@ -1,4 +1,3 @@
-#include "lower/pass.h"
 #include "lower/passes.h"
 
 namespace tw::lower {

@@ -1,7 +1,5 @@
 // Loops of which one turn does something: that of a computed index. Reductions at computed indices
 // (ops/indexed/scatter.cpp) say element by element which terms they take.
-#include <set>
-
 #include "expr/affine.h"
 #include "lower/passes.h"
 #include "lower/simplify.h"

@@ -4,8 +4,6 @@
 #include "expr/affine.h"
 #include "lower/passes.h"
 #include "lower/simplify.h"
-#include "support/error.h"
-#include "support/join.h"
 #include "support/math.h"
 
 namespace tw::lower {
@@ -32,7 +30,7 @@ std::optional<int64_t> threshold(const Expr& guard, const std::string& name, con
       coefficient = factor;
       continue;
     }
-    const auto found = std::find_if(inner.begin(), inner.end(), [&](const auto& r) { return r.first == term; });
+    const auto found = std::ranges::find_if(inner, [&](const auto& r) { return r.first == term; });
     if (found == inner.end()) return std::nullopt;
     const std::pair<int64_t, int64_t> ends = std::minmax(factor * found->second.lo, factor * found->second.hi);
     rest += known == Known::kHolds ? ends.second : ends.first;

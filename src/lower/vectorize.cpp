@@ -3,7 +3,6 @@
 
 #include "expr/scalar.h"
 #include "lower/passes.h"
-#include "support/error.h"
 #include "support/join.h"
 #include "te/te.h"
 

@@ -13,6 +13,7 @@
 #include "runtime/device/cpu/program.h"
 #include "runtime/host/limits.h"
 #include "runtime/memory.h"
+#include "support/join.h"
 #include "support/quiet.h"
 
 namespace tw::measure {
@@ -265,9 +266,7 @@ std::vector<Sample> CpuExecutor::sample(int64_t slot, int64_t repetitions, int64
   TW_CHECK(repetitions > 0 && repetitions <= kMaxCopies * 16 && samples >= 0, "{} repetitions", repetitions);
   const auto cold = [](const BufferSpec& b) { return b.cache_state == CacheState::kCold; };
   build(loaded, std::ranges::any_of(loaded.workload.buffers, cold) ? 1 : repetitions);
-  std::vector<Sample> out;
-  for (int64_t s = 0; s < samples; ++s) out.push_back(time_once(loaded));
-  return out;
+  return by_index(samples, [&](int64_t s) { return time_once(loaded); });
 }
 
 }  // namespace

@@ -3,7 +3,6 @@
 #ifdef TW_RUNTIME_CUDA
 #include <algorithm>
 #include <cmath>
-#include <optional>
 
 #include "measure/slots.h"
 #include "runtime/device/cuda/context.h"

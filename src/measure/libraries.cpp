@@ -1,7 +1,6 @@
 #include "measure/libraries.h"
 
 #ifdef TW_RUNTIME_CUDA
-#include <optional>
 
 #include "runtime/device/cuda/cublaslt.h"
 #include "runtime/device/cuda/cudnn.h"

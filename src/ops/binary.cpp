@@ -13,7 +13,6 @@
 // prelu                                      a where a >= 0, else a * b
 // min and max give NaN when either side is NaN.
 #include <cmath>
-#include <functional>
 
 #include "ops/families.h"
 #include "ops/rows.h"
@@ -173,10 +172,9 @@ void reference(const OpCall& call, Refs inputs, RefTensor& y) {
 }  // namespace
 
 std::vector<OpDef> binary_ops() {
-  std::vector<OpDef> rows;
-  for (const Row& row : kRows)
-    rows.push_back({row.name, OpClass::kElementwise, infer, te_binary, filled<infer, reference>, {2, 2}});
-  return rows;
+  return mapped(kRows, [](const Row& row) -> OpDef {
+    return {row.name, OpClass::kElementwise, infer, te_binary, filled<infer, reference>, {2, 2}};
+  });
 }
 
 }  // namespace tw::ops

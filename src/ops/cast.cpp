@@ -26,15 +26,10 @@ Types infer_bitcast(const OpCall& call) {
   return types;
 }
 
-Tensors te_cast(const OpCall& call, te::Builder& builder, const Tensors& inputs) {
-  const DataType to = target_of(call);
-  return {builder.compute(tensor_name(call), inputs[0].shape, [&](const Exprs& i) { return cast(to, inputs[0](i)); })};
-}
-
-Tensors te_bitcast(const OpCall& call, te::Builder& builder, const Tensors& inputs) {
-  const DataType to = target_of(call);
-  return {
-      builder.compute(tensor_name(call), inputs[0].shape, [&](const Exprs& i) { return bitcast(to, inputs[0](i)); })};
+template <Expr (*convert)(DataType, Expr)>
+Tensors te_convert(const OpCall& call, te::Builder& builder, const Tensors& inputs) {
+  const auto element = [&](const Exprs& i) { return convert(target_of(call), inputs[0](i)); };
+  return {builder.compute(tensor_name(call), inputs[0].shape, element)};
 }
 
 void reference(const OpCall&, Refs inputs, RefTensor& y) {
@@ -61,8 +56,8 @@ std::vector<RefTensor> reference_bitcast(const OpCall& call, Refs inputs) {
 }  // namespace
 
 std::vector<OpDef> cast_ops() {
-  return {{"cast", OpClass::kElementwise, infer, te_cast, filled<infer, reference>},
-          {"bitcast", OpClass::kElementwise, infer_bitcast, te_bitcast, reference_bitcast}};
+  return {{"cast", OpClass::kElementwise, infer, te_convert<cast>, filled<infer, reference>},
+          {"bitcast", OpClass::kElementwise, infer_bitcast, te_convert<bitcast>, reference_bitcast}};
 }
 
 }  // namespace tw::ops

@@ -41,11 +41,8 @@ int64_t axis_of(const OpCall& call, int64_t fallback) {
 }
 
 std::vector<int64_t> reduced_axes(const OpCall& call, size_t rank) {
+  if (!call.node.has_attr("axes")) return sequence(rank);
   std::vector<int64_t> axes;
-  if (!call.node.has_attr("axes")) {
-    for (size_t d = 0; d < rank; ++d) axes.push_back(static_cast<int64_t>(d));
-    return axes;
-  }
   for (int64_t axis : call.node.ints_attr("axes")) axes.push_back(normalize_axis(call, axis, rank));
   std::ranges::sort(axes);
   axes.erase(std::unique(axes.begin(), axes.end()), axes.end());
@@ -77,9 +74,7 @@ const std::vector<double>& multiplied(const OpCall& call, const RefTensor& x, st
 
 Exprs broadcast_indices(const Exprs& i, const Shape& in) {
   const size_t skip = i.size() - in.size();
-  Exprs result;
-  for (size_t d = 0; d < in.size(); ++d) result.push_back(in[d] == 1 ? Expr(0) : i[skip + d]);
-  return result;
+  return by_index(in.size(), [&](size_t d) { return in[d] == 1 ? Expr(0) : i[skip + d]; });
 }
 
 Expr te_position(const Expr& index, int64_t extent) {

@@ -12,7 +12,6 @@
 // and w, in i32 or f32; ic counts words of channels, and x is 0 outside.
 #include "ops/families.h"
 #include "ops/ref_product.h"
-#include "ops/window.h"
 #include "ops/words.h"
 
 namespace tw::ops {

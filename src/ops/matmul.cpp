@@ -7,7 +7,6 @@
 //
 // matmul_words(a, b): attribute words (ops/words.h): y[.., m, n] = sum over k of the product of the words a[.., m, k]
 // and b[.., k, n], in i32 or f32.
-#include "ops/common.h"
 #include "ops/families.h"
 #include "ops/ref_product.h"
 #include "ops/words.h"

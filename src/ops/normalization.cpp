@@ -54,9 +54,8 @@ Types infer_group(const OpCall& call) {
 
 std::vector<int64_t> trailing_axes(const OpCall& call) {
   const auto rank = static_cast<int64_t>(call.inputs[0].shape.size());
-  std::vector<int64_t> axes;
-  for (int64_t d = axis_of(call, -1); d < rank; ++d) axes.push_back(d);
-  return axes;
+  const int64_t first = axis_of(call, -1);
+  return sequence(rank - first, first);
 }
 
 Types infer_trailing(const OpCall& call) {
@@ -139,7 +138,7 @@ Tensors te_group_norm(const OpCall& call, te::Builder& builder, const Tensors& i
       call.node.op == "instance_norm" ? std::max<int64_t>(1, x.shape[1]) : call.node.int_attr("num_groups");
   const int64_t each = x.shape[1] / groups;
   Reduction reduction{joined(Shape{x.shape[0], groups, each}, std::span(x.shape).subspan(2)), {}, KeepDims::kYes};
-  for (int64_t d = 2; d < std::ssize(reduction.shape); ++d) reduction.axes.push_back(d);
+  reduction.axes = sequence(reduction.shape.size() - 2, 2);
   // Element of x at (n, g, k, spatial..).
   const auto element = [&](const Exprs& at) {
     return read(x, joined(Exprs{at[0], at[1] * Expr(each) + at[2]}, std::span(at).subspan(3)));

@@ -4,7 +4,6 @@
 #include "graph/repeat.h"
 
 #include <algorithm>
-#include <map>
 #include <set>
 
 #include "graph/error_output.h"

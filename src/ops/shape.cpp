@@ -145,9 +145,7 @@ Tensors te_slice(const OpCall& call, te::Builder& builder, const Tensors& inputs
   const auto& starts = call.node.ints_attr("starts");
   const auto& steps = call.node.ints_attr("steps");
   return te_map(call, builder, inputs[0], call.node.ints_attr("extents"), [&](const Exprs& i) {
-    Exprs at;
-    for (size_t d = 0; d < i.size(); ++d) at.push_back(i[d] * Expr(steps[d]) + Expr(starts[d]));
-    return at;
+    return by_index(i.size(), [&](size_t d) { return i[d] * Expr(steps[d]) + Expr(starts[d]); });
   });
 }
 
@@ -199,10 +197,9 @@ Types infer_tile(const OpCall& call) {
 Tensors te_tile(const OpCall& call, te::Builder& builder, const Tensors& inputs) {
   const auto& repeats = call.node.ints_attr("repeats");
   return te_map(call, builder, inputs[0], infer_tile(call)[0].shape, [&](const Exprs& i) {
-    Exprs at;
-    for (size_t d = 0; d < i.size(); ++d)
-      at.push_back(repeats[d] == 1 || inputs[0].shape[d] == 0 ? i[d] : floor_mod(i[d], Expr(inputs[0].shape[d])));
-    return at;
+    return by_index(i.size(), [&](size_t d) {
+      return repeats[d] == 1 || inputs[0].shape[d] == 0 ? i[d] : floor_mod(i[d], Expr(inputs[0].shape[d]));
+    });
   });
 }
 

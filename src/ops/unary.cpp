@@ -261,10 +261,9 @@ void reference(const OpCall& call, Refs inputs, RefTensor& y) {
 }  // namespace
 
 std::vector<OpDef> unary_ops() {
-  std::vector<OpDef> rows;
-  for (const Row& row : kRows)
-    rows.push_back({row.name, OpClass::kElementwise, infer, te_unary, filled<infer, reference>});
-  return rows;
+  return mapped(kRows, [](const Row& row) -> OpDef {
+    return {row.name, OpClass::kElementwise, infer, te_unary, filled<infer, reference>};
+  });
 }
 
 }  // namespace tw::ops

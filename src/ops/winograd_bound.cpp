@@ -84,16 +84,13 @@ std::vector<bool> clearly_uneven(const WinogradConv& conv, const Energies& energ
     double& smallest = min[i / area * conv.tiles() + tile];
     smallest = std::min(smallest, energies.windows[i]);
   }
-  std::vector<bool> uneven;
-  for (size_t t = 0; t < min.size(); ++t)
-    uneven.push_back(!(energies.tiles[t] <= kClearly * kWinogradSpread * min[t] && energies.tiles[t] < kInfinity));
-  return uneven;
+  return by_index(min.size(), [&](size_t t) {
+    return !(energies.tiles[t] <= kClearly * kWinogradSpread * min[t] && energies.tiles[t] < kInfinity);
+  });
 }
 
 std::vector<double> absolute(const std::vector<double>& x) {
-  std::vector<double> out;
-  for (const double value : x) out.push_back(std::fabs(value));
-  return out;
+  return mapped(x, [&](const double value) { return std::fabs(value); });
 }
 
 // Sums over kernels, [oc, c, (position)].

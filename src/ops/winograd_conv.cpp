@@ -51,9 +51,7 @@ Expr pick(const Expr& index, const Exprs& values) {
 }
 
 Exprs numbers(int64_t count) {
-  Exprs result;
-  for (int64_t k = 0; k < count; ++k) result.emplace_back(k);
-  return result;
+  return mapped(sequence(count), [](int64_t k) { return Expr(k); });
 }
 
 // V; the first two axes p, q, then n, (z,) t, c.

@@ -133,9 +133,8 @@ std::vector<float> winograd_scales(const Shape& w_shape, const float* w) {
   for (int64_t i = 0; i < num_elements(w_shape); ++i)
     squares[i / each % channels] += static_cast<double>(w[i]) * static_cast<double>(w[i]);
   const double largest = squares.empty() ? 0 : *std::ranges::max_element(squares);
-  std::vector<float> scales;
-  for (const double s : squares) scales.push_back(largest > 0 ? static_cast<float>(std::sqrt(s / largest)) : 0.0F);
-  return scales;
+  return mapped(squares,
+                [&](const double s) { return largest > 0 ? static_cast<float>(std::sqrt(s / largest)) : 0.0F; });
 }
 
 // Sums of squares over the four squares of 2 x 2 filter positions: outputs at an edge multiply the others by padding.

@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <charconv>
 #include <sstream>
-#include <utility>
 
 #include "plan/plan.h"
 #include "plan/text.h"

@@ -47,8 +47,7 @@ class Carry {
   // What a member has of the parts so far, at the axes of the tuple.
   Expr so_far(size_t k) const {
     const te::Tensor& t = tuple_.compute.outputs[k];
-    std::vector<Expr> indices;
-    for (size_t d = 0; d < t.shape.size(); ++d) indices.push_back(tuple_.compute.axes[d].var());
+    std::vector<Expr> indices = by_index(t.shape.size(), [&](size_t d) { return tuple_.compute.axes[d].var(); });
     return t(std::move(indices));
   }
 

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <span>
-#include <vector>
 
 #include "schedule/schedule.h"
 

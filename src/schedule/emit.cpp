@@ -1,10 +1,6 @@
 // Stages with their loops, as loop IR: one kernel for each root stage.
 #include <algorithm>
-#include <functional>
-#include <map>
-#include <optional>
 
-#include "expr/analyzer.h"
 #include "schedule/stage.h"
 #include "support/error.h"
 #include "support/join.h"
@@ -341,9 +337,9 @@ class Emitter {
     const te::Compute& c = stage.compute;
     std::vector<Expr> terms = final_values(stage);
     if (condition_depth(stage)) terms[0] = value(stage, te::summed_term(c.body[0]));
-    std::vector<Expr> old;
-    for (size_t k = 0; k < c.outputs.size(); ++k)
-      old.push_back(load(c.outputs[k].name, c.outputs[k].type, output_indices(stage, k)));
+    std::vector<Expr> old = by_index(c.outputs.size(), [&](size_t k) {
+      return load(c.outputs[k].name, c.outputs[k].type, output_indices(stage, k));
+    });
     if (c.combiner.kind == te::CombinerKind::kTuple) return tuple_leaf(stage, members, old, terms);
     std::vector<Expr> next;
     for (size_t k = 0; k < terms.size(); ++k) {
@@ -399,10 +395,9 @@ class Emitter {
   }
 
   Stmts stores(const Stage& stage, const Members& members, const std::vector<Expr>& values) const {
-    Stmts out;
-    for (const size_t k : members)
-      out.push_back(loop::make_store(stage.compute.outputs[k].name, output_indices(stage, k), values[k]));
-    return out;
+    return mapped(members, [&](const size_t k) {
+      return loop::make_store(stage.compute.outputs[k].name, output_indices(stage, k), values[k]);
+    });
   }
 
   // `body` under the stage's guards; those of reductions do not bind the initial value.
@@ -416,14 +411,13 @@ class Emitter {
   }
 
   static bool uses_reduction(const Stage& stage, const Expr& guard) {
-    return std::any_of(stage.loops.begin(), stage.loops.end(),
-                       [&](const Loop& l) { return l.reduction && uses_var(guard, l.var); });
+    return std::ranges::any_of(stage.loops, [&](const Loop& l) { return l.reduction && uses_var(guard, l.var); });
   }
 
   void collect_params(const Stage& root, loop::Kernel& kernel) const {
     std::vector<std::string> names;
     const auto add = [&](const te::Tensor& t) {
-      if (std::find(names.begin(), names.end(), t.name) != names.end()) return;
+      if (std::ranges::find(names, t.name) != names.end()) return;
       names.push_back(t.name);
       kernel.params.push_back({t.name, t.type, t.shape, loop::Scope::kParam});
     };

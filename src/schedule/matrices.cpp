@@ -4,7 +4,6 @@
 #include <algorithm>
 
 #include "expr/affine.h"
-#include "expr/analyzer.h"
 #include "expr/tf32.h"
 #include "schedule/stage.h"
 #include "support/error.h"
@@ -216,8 +215,7 @@ te::Compute product(const te::Compute& sum, const Roles& roles, const te::Comput
   const DataType type = sum.outputs[0].type;
   out.outputs = {over(sum.name() + ".acc", type, out.axes)};
   const auto read = [&](const te::Compute& operand, const std::vector<Expr>& line, const Expr& was) {
-    std::vector<Expr> indices;
-    for (size_t d = 0; d < row; ++d) indices.push_back(out.axes[d].var());
+    std::vector<Expr> indices = by_index(row, [&](size_t d) { return out.axes[d].var(); });
     indices.insert(indices.end(), line.begin(), line.end());
     indices.push_back(var("r0"));
     const Expr element = operand.outputs[0](indices);

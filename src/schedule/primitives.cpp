@@ -3,8 +3,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <set>
-#include <span>
 
 #include "loop/text.h"
 #include "schedule/stage.h"
@@ -106,7 +104,7 @@ void apply_reorder(State& state, const Primitive& p) {
     places.push_back(stage.loop_index(name));
     moved.push_back(stage.loop(name));
   }
-  std::sort(places.begin(), places.end());
+  std::ranges::sort(places);
   if (std::adjacent_find(places.begin(), places.end()) != places.end()) throw UserError("reorder names a loop twice");
   for (size_t i = 0; i < places.size(); ++i) stage.loops[places[i]] = moved[i];
 }

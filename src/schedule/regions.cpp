@@ -1,6 +1,5 @@
 // What a consumer reads of a producer inside one of its loops.
 #include <algorithm>
-#include <set>
 
 #include "expr/affine.h"
 #include "schedule/stage.h"
@@ -25,35 +24,13 @@ bool is_attached_inside(const State& state, const Stage& stage, const Stage& con
   return is_attached_inside(state, *next, consumer, at_loop);
 }
 
-}  // namespace
-
-std::set<std::string> inner_vars(const State& state, const Stage& consumer, size_t at_loop) {
-  std::set<std::string> inner;
-  for (size_t i = at_loop + 1; i < consumer.loops.size(); ++i) inner.insert(consumer.loops[i].var);
-  for (const Stage& stage : state.stages) {
-    if (!is_attached_inside(state, stage, consumer, at_loop)) continue;
-    for (const Loop& l : stage.loops) inner.insert(l.var);
-  }
-  return inner;
-}
-
-std::optional<Expr> guarded_distance(const Expr& index, const Expr& guard, const std::set<std::string>& inner,
-                                     const Analyzer& ranges) {
-  if (guard.op() != Op::kLt || guard.arg(1).op() != Op::kIntImm) return std::nullopt;
-  const Expr distance = ranges.simplify(index - guard.arg(0));
-  const bool moves = std::ranges::any_of(inner, [&](const std::string& v) { return uses_var(distance, v); });
-  return moves ? std::nullopt : std::optional(distance);
-}
-
-namespace {
-
 // What does not move inside is the base, whatever it is.
 Span span_of(const Expr& index, const std::set<std::string>& inner, const Analyzer& ranges) {
   Span span{int_imm(0)};
   const Sum sum = as_sum(ranges.simplify(index));
   span.lo = span.hi = sum.constant;
   for (const Term& t : sum.terms) {
-    if (std::none_of(inner.begin(), inner.end(), [&](const std::string& v) { return uses_var(t.atom, v); })) {
+    if (std::ranges::none_of(inner, [&](const std::string& v) { return uses_var(t.atom, v); })) {
       span.base = span.base + t.atom * int_imm(t.coef);
       continue;
     }
@@ -118,6 +95,24 @@ Region region_of(const std::vector<Span>& spans, const Shape& shape, const Analy
 }
 
 }  // namespace
+
+std::set<std::string> inner_vars(const State& state, const Stage& consumer, size_t at_loop) {
+  std::set<std::string> inner;
+  for (size_t i = at_loop + 1; i < consumer.loops.size(); ++i) inner.insert(consumer.loops[i].var);
+  for (const Stage& stage : state.stages) {
+    if (!is_attached_inside(state, stage, consumer, at_loop)) continue;
+    for (const Loop& l : stage.loops) inner.insert(l.var);
+  }
+  return inner;
+}
+
+std::optional<Expr> guarded_distance(const Expr& index, const Expr& guard, const std::set<std::string>& inner,
+                                     const Analyzer& ranges) {
+  if (guard.op() != Op::kLt || guard.arg(1).op() != Op::kIntImm) return std::nullopt;
+  const Expr distance = ranges.simplify(index - guard.arg(0));
+  const bool moves = std::ranges::any_of(inner, [&](const std::string& v) { return uses_var(distance, v); });
+  return moves ? std::nullopt : std::optional(distance);
+}
 
 Region read_region(const State& state, const Stage& producer, const Stage& consumer, size_t at_loop,
                    const std::set<const Stage*>& except) {

@@ -1,11 +1,7 @@
 // The primitives that rewrite the maths of stages, before their loops are cut: copies, layouts, partial sums.
-#include <fmt/ranges.h>
-
 #include <algorithm>
-#include <map>
 
 #include "schedule/stage.h"
-#include "support/error.h"
 #include "support/join.h"
 #include "support/math.h"
 #include "te/online.h"
@@ -23,8 +19,7 @@ void check_attached(const State& state, const te::Program& program) {
     for (const te::Compute& compute : program.computes) {
       if (te::reads_of(compute, producer.compute.outputs).empty()) continue;
       const auto same = [](const Expr& a, const Expr& b) { return equal(a, b); };
-      const auto old = std::find_if(state.stages.begin(), state.stages.end(),
-                                    [&](const Stage& s) { return s.name() == compute.name(); });
+      const auto old = std::ranges::find_if(state.stages, [&](const Stage& s) { return s.name() == compute.name(); });
       if (old == state.stages.end() ||
           !std::equal(compute.body.begin(), compute.body.end(), old->compute.body.begin(), same)) {
         throw UserError(fmt::format("stage {} is attached at {} {} already; compute_at comes after this",
@@ -38,49 +33,6 @@ bool have_same_axes(const te::Compute& a, const te::Compute& b) {
   const auto same = [](const te::Axis& x, const te::Axis& y) { return x.name == y.name && x.extent == y.extent; };
   return std::ranges::equal(a.axes, b.axes, same) && std::ranges::equal(a.reduce_axes, b.reduce_axes, same);
 }
-
-}  // namespace
-
-void refresh(State& state, const te::Program& program, const std::vector<std::string>& changed) {
-  check_attached(state, program);
-  std::vector<Stage> stages;
-  for (const te::Compute& compute : program.computes) {
-    const bool is_changed = std::find(changed.begin(), changed.end(), compute.name()) != changed.end();
-    const auto old = std::find_if(state.stages.begin(), state.stages.end(),
-                                  [&](const Stage& s) { return s.name() == compute.name(); });
-    // Where only what it reads has another form, a stage that combines nothing stays as it is.
-    const bool keeps_loops =
-        old != state.stages.end() && !compute.is_reduction() && have_same_axes(old->compute, compute);
-    if (old == state.stages.end() || (is_changed && !keeps_loops)) {
-      if (old != state.stages.end() && (old->has_loop_primitives || !old->is_root())) {
-        throw UserError(fmt::format("stage {} has loop primitives before one that changes its body", compute.name()));
-      }
-      Stage fresh = make_stage(compute);
-      stages.push_back(std::move(fresh));
-      continue;
-    }
-    Stage kept = *old;
-    kept.compute = compute;
-    stages.push_back(std::move(kept));
-  }
-  state.program = program;
-  state.stages = std::move(stages);
-}
-
-te::Program current_program(const State& state) {
-  te::Program program = state.program;
-  program.computes.clear();
-  for (const Stage& stage : state.stages) program.computes.push_back(stage.compute);
-  return program;
-}
-
-void check_fresh(const State& state, const std::string& name) {
-  for (const Stage& s : state.stages) {
-    if (s.name() == name) throw UserError(fmt::format("a stage {} exists already", name));
-  }
-}
-
-namespace {
 
 // Of several outputs only those of a reduction that combines each by itself.
 std::vector<te::Compute>::iterator with_own_outputs(te::Program& program, const std::string& stage,
@@ -126,7 +78,7 @@ void rename_reads(te::Compute& compute, const std::string& from, const std::stri
 
 te::Tensor readable(const te::Program& program, const std::string& name) {
   const auto known = [&](const te::Tensor& t) { return t.name == name; };
-  if (std::none_of(program.inputs.begin(), program.inputs.end(), known) && program.find_compute(name) == nullptr) {
+  if (std::ranges::none_of(program.inputs, known) && program.find_compute(name) == nullptr) {
     throw UserError(fmt::format("cache_read: no tensor {}", name));
   }
   return program.tensor(name);
@@ -153,6 +105,44 @@ Layout fitting_layout(const std::string& text, const Shape& shape) {
 }
 
 }  // namespace
+
+void refresh(State& state, const te::Program& program, const std::vector<std::string>& changed) {
+  check_attached(state, program);
+  std::vector<Stage> stages;
+  for (const te::Compute& compute : program.computes) {
+    const bool is_changed = std::ranges::find(changed, compute.name()) != changed.end();
+    const auto old = std::ranges::find_if(state.stages, [&](const Stage& s) { return s.name() == compute.name(); });
+    // Where only what it reads has another form, a stage that combines nothing stays as it is.
+    const bool keeps_loops =
+        old != state.stages.end() && !compute.is_reduction() && have_same_axes(old->compute, compute);
+    if (old == state.stages.end() || (is_changed && !keeps_loops)) {
+      if (old != state.stages.end() && (old->has_loop_primitives || !old->is_root())) {
+        throw UserError(fmt::format("stage {} has loop primitives before one that changes its body", compute.name()));
+      }
+      Stage fresh = make_stage(compute);
+      stages.push_back(std::move(fresh));
+      continue;
+    }
+    Stage kept = *old;
+    kept.compute = compute;
+    stages.push_back(std::move(kept));
+  }
+  state.program = program;
+  state.stages = std::move(stages);
+}
+
+te::Program current_program(const State& state) {
+  te::Program program = state.program;
+  program.computes.clear();
+  for (const Stage& stage : state.stages) program.computes.push_back(stage.compute);
+  return program;
+}
+
+void check_fresh(const State& state, const std::string& name) {
+  for (const Stage& s : state.stages) {
+    if (s.name() == name) throw UserError(fmt::format("a stage {} exists already", name));
+  }
+}
 
 void apply_cache_write(State& state, const Primitive& p) {
   te::Program program = current_program(state);
@@ -181,7 +171,7 @@ void apply_cache_read(State& state, const Primitive& p) {
   std::vector<std::string> changed;
   auto first = program.computes.end();
   for (auto c = program.computes.begin(); c != program.computes.end(); ++c) {
-    const bool wanted = p.loops.empty() || std::find(p.loops.begin(), p.loops.end(), c->name()) != p.loops.end();
+    const bool wanted = p.loops.empty() || std::ranges::find(p.loops, c->name()) != p.loops.end();
     if (!wanted || te::count_reads(*c, source.name) == 0) continue;
     rename_reads(*c, source.name, cache.name, one);
     changed.push_back(c->name());
@@ -199,8 +189,8 @@ void apply_rfactor(State& state, const Primitive& p) {
   te::Program program = current_program(state);
   const auto at = with_own_outputs(program, p.stage, "rfactor");
   te::Compute& original = *at;
-  const auto axis = std::find_if(original.reduce_axes.begin(), original.reduce_axes.end(),
-                                 [&](const te::Axis& r) { return r.name == p.loops.at(0); });
+  const auto axis =
+      std::ranges::find_if(original.reduce_axes, [&](const te::Axis& r) { return r.name == p.loops.at(0); });
   if (axis == original.reduce_axes.end())
     throw UserError(fmt::format("rfactor: {} has no reduction axis {}", p.stage, p.loops.at(0)));
   const int64_t factor = p.factors.at(0);

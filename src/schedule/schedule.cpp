@@ -1,13 +1,10 @@
 #include "schedule/schedule.h"
 
-#include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <array>
 #include <charconv>
 #include <sstream>
-#include <utility>
 
 #include "support/error.h"
 

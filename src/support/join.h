@@ -1,9 +1,11 @@
-// Lists made of others, and what is found in lists and maps.
+// Lists made of numbers and of other lists, and what is found in lists and maps.
 #pragma once
 #include <algorithm>
+#include <concepts>
 #include <cstdint>
 #include <functional>
 #include <iterator>
+#include <numeric>
 #include <type_traits>
 #include <vector>
 
@@ -28,6 +30,30 @@ auto mapped(const auto& list, const auto& f) {
   out.reserve(std::size(list));
   for (const auto& x : list) out.push_back(std::invoke(f, x));
   return out;
+}
+
+/// What `f` gives for 0, 1, .. `count` - 1, in order.
+template <std::integral Index>
+auto by_index(Index count, const auto& f) {
+  std::vector<std::decay_t<decltype(f(count))>> out;
+  for (Index i = 0; i < count; ++i) out.push_back(f(i));
+  return out;
+}
+
+/// The elements for which `is_wanted`, a function or a member, holds, in order.
+template <typename T>
+std::vector<T> filtered(const std::vector<T>& list, const auto& is_wanted) {
+  std::vector<T> out;
+  std::ranges::copy_if(list, std::back_inserter(out), is_wanted);
+  return out;
+}
+
+/// `count` numbers: `first`, `first` + 1, ..
+template <typename T = int64_t>
+std::vector<T> sequence(std::integral auto count, std::type_identity_t<T> first = 0) {
+  std::vector<T> numbers(static_cast<size_t>(count));
+  std::iota(numbers.begin(), numbers.end(), first);
+  return numbers;
 }
 
 /// Whether every element is `wanted`.

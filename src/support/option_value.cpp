@@ -1,11 +1,8 @@
 #include "support/option_value.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <span>
 
 #include "support/error.h"
 #include "support/text.h"

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <chrono>
 #include <fstream>
-#include <string>
 
 #include "runtime/host/limits.h"
 #include "support/error.h"

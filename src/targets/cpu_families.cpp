@@ -1,5 +1,4 @@
 // Schedule families of CPUs in order of preference; each gives its reason when it declines.
-#include "construct/construct.h"
 #include "targets/registry.h"
 
 namespace tw::targets {

@@ -1,6 +1,5 @@
 #include "targets/registry.h"
 
-#include "support/error.h"
 #include "support/text.h"
 
 namespace tw::targets {

@@ -82,7 +82,7 @@ bool Program::is_output(const std::string& tensor) const { return std::ranges::f
 std::string Builder::unique(const std::string& name) {
   const std::string base = identifier(name);
   std::string candidate = base;
-  for (int n = 1; std::find(names_.begin(), names_.end(), candidate) != names_.end(); ++n) {
+  for (int n = 1; std::ranges::find(names_, candidate) != names_.end(); ++n) {
     candidate = fmt::format("{}_{}", base, n);
   }
   names_.push_back(candidate);

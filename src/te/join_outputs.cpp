@@ -1,7 +1,6 @@
 #include "te/join_outputs.h"
 
 #include <algorithm>
-#include <map>
 
 #include "te/reads.h"
 

@@ -1,11 +1,8 @@
 #include "te/merge_axes.h"
 
 #include <algorithm>
-#include <optional>
-#include <set>
 
 #include "expr/affine.h"
-#include "support/join.h"
 #include "te/reads.h"
 #include "te/rewrite.h"
 
@@ -248,10 +245,6 @@ bool runs_as_one(const Compute& c, const Axis& a, const Axis& b) {
   for (const Expr& body : c.body) check(check, body);
   return one;
 }
-
-}  // namespace
-
-namespace {
 
 // Where all elements are one row, whose reductions leave one result each: the row gets an axis of its own, as there is
 // where rows are several.

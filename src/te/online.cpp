@@ -3,10 +3,8 @@
 #include <algorithm>
 #include <list>
 #include <numbers>
-#include <optional>
 
 #include "expr/affine.h"
-#include "support/join.h"
 #include "support/math.h"
 #include "te/reads.h"
 #include "te/rewrite.h"

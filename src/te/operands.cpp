@@ -1,10 +1,7 @@
 #include "te/operands.h"
 
 #include <algorithm>
-#include <map>
-#include <optional>
 #include <set>
-#include <unordered_map>
 
 #include "expr/word_product.h"
 #include "support/error.h"

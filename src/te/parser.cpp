@@ -3,10 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
 
 #include "support/join.h"
-#include "te/te.h"
 #include "te/text.h"
 
 namespace tw::te {
@@ -99,7 +97,7 @@ class Parser {
 
   void reduction(Compute& compute) {
     const Token at = lexer_.peek();
-    const auto kind = std::find(kCombinerNames.begin(), kCombinerNames.end(), lexer_.identifier("a combiner or axes"));
+    const auto kind = std::ranges::find(kCombinerNames, lexer_.identifier("a combiner or axes"));
     if (kind == kCombinerNames.end()) Lexer::fail_at(at, fmt::format("unknown combiner '{}'", at.text));
     Combiner& combiner = compute.combiner;
     combiner.kind = static_cast<CombinerKind>(kind - kCombinerNames.begin());

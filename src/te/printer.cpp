@@ -2,7 +2,6 @@
 
 #include "support/join.h"
 #include "support/lexer.h"
-#include "te/te.h"
 #include "te/text.h"
 
 namespace tw::te {

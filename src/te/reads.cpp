@@ -44,7 +44,7 @@ std::vector<Expr> reads_of(const Compute& compute, const std::vector<Tensor>& te
   std::vector<Expr> reads;
   visit_reads(compute, [&](const Expr& load) {
     const auto is_it = [&](const Tensor& t) { return t.name == load->name; };
-    if (std::any_of(tensors.begin(), tensors.end(), is_it)) reads.push_back(load);
+    if (std::ranges::any_of(tensors, is_it)) reads.push_back(load);
   });
   return reads;
 }

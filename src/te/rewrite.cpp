@@ -107,7 +107,7 @@ class LayoutPass {
 
   static std::vector<Axis> fresh_axes(const Shape& shape, const std::vector<Axis>& taken) {
     const auto clashes = [&](const std::string& name) {
-      return std::any_of(taken.begin(), taken.end(), [&](const Axis& axis) { return axis.name == name; });
+      return std::ranges::any_of(taken, [&](const Axis& axis) { return axis.name == name; });
     };
     std::vector<Axis> axes = make_axes('i', shape);
     for (Axis& axis : axes) {
@@ -141,8 +141,7 @@ class LayoutPass {
   }
 
   void emit_padded_reduction(Rebuilt r) {
-    const bool leaves = std::any_of(r.compute.outputs.begin(), r.compute.outputs.end(),
-                                    [&](const Tensor& t) { return old_.is_output(t.name); });
+    const bool leaves = std::ranges::any_of(r.compute.outputs, [&](const Tensor& t) { return old_.is_output(t.name); });
     bool filled = false;
     if (!reads_stay_inside(r)) filled = guard_bodies(r);
     if (!leaves || filled) {
@@ -163,8 +162,7 @@ class LayoutPass {
   // Replaces the bodies in the padding by values that change nothing; true when the padding then holds the fill.
   bool guard_bodies(Rebuilt& r) const {
     const Combiner& combiner = r.compute.combiner;
-    const bool empty = std::any_of(r.compute.reduce_axes.begin(), r.compute.reduce_axes.end(),
-                                   [](const Axis& axis) { return axis.extent == 0; });
+    const bool empty = std::ranges::any_of(r.compute.reduce_axes, [](const Axis& axis) { return axis.extent == 0; });
     const bool absorbs = is_idempotent(combiner.kind) && !empty;
     bool filled = combiner.kind != CombinerKind::kTuple;  // combining two tuple identities need not give an identity
     for (size_t k = 0; k < r.compute.body.size(); ++k) {
@@ -185,8 +183,8 @@ class LayoutPass {
   // of the guard takes only values that it also takes outside the padding, unless a condition depends on those axes.
   bool reads_stay_inside(const Rebuilt& r) const {
     const auto uses_guarded = [&](const Expr& e) {
-      return std::any_of(r.compute.axes.begin(), r.compute.axes.end(),
-                         [&](const Axis& axis) { return uses_var(r.inside, axis.name) && uses_var(e, axis.name); });
+      return std::ranges::any_of(
+          r.compute.axes, [&](const Axis& axis) { return uses_var(r.inside, axis.name) && uses_var(e, axis.name); });
     };
     bool conditional = false;
     for (const Expr& body : r.compute.body) {
@@ -210,8 +208,7 @@ class LayoutPass {
   std::string fresh_name(const std::string& wanted) const {
     const auto taken = [&](const std::string& name) {
       const auto is_it = [&](const Tensor& t) { return t.name == name; };
-      return std::any_of(old_.inputs.begin(), old_.inputs.end(), is_it) || old_.find_compute(name) ||
-             out_.find_compute(name);
+      return std::ranges::any_of(old_.inputs, is_it) || old_.find_compute(name) || out_.find_compute(name);
     };
     std::string name = wanted;
     while (taken(name)) name += '_';

@@ -1,5 +1,3 @@
-#include <optional>
-
 #include "support/join.h"
 #include "te/merge_axes.h"
 #include "te/reads.h"

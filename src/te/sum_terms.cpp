@@ -51,7 +51,7 @@ Expr summed_term(const Expr& body) {
 }
 
 bool uses_axis(const Expr& read, const std::string& axis) {
-  return std::any_of(read->args.begin(), read->args.end(), [&](const Expr& index) { return uses_var(index, axis); });
+  return std::ranges::any_of(read->args, [&](const Expr& index) { return uses_var(index, axis); });
 }
 
 int64_t position_distance(const Expr& read, const std::string& pixel, const std::string& position) {

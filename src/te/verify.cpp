@@ -1,6 +1,5 @@
 // The rules every te program keeps; broken ones are errors of whoever built it.
 
-#include <map>
 #include <set>
 
 #include "support/error.h"

@@ -1,7 +1,5 @@
 #include "templates/rows.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <numeric>
 

@@ -1,7 +1,5 @@
 #include "templates/source.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 
 #include "codegen/cuda/emit.h"

@@ -49,10 +49,7 @@ class Rewriter {
           "node '{}' (BatchNormalization): a channel of {} has {} element{} in the batch, and training needs "
           "2 or more: take a larger batch, or keep the model's statistics (--frozen-statistics)",
           node.name, to_string(x.type()), count, count == 1 ? "" : "s");
-    std::vector<int64_t> axes;
-    for (size_t d = 0; d < shape.size(); ++d) {
-      if (d != 1) axes.push_back(static_cast<int64_t>(d));
-    }
+    const std::vector<int64_t> axes = filtered(sequence(shape.size()), [](int64_t d) { return d != 1; });
     const graph::Terms batch = builder_.emit("mean_variance", {x}, {{"axes", axes}, {"keepdims", int64_t{0}}});
     const double momentum = node.float_attr_or("momentum", kMomentum);
     node.inputs[3] = next_of(*follow(node.inputs[3]), batch[0], momentum);

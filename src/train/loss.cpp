@@ -1,9 +1,9 @@
 #include "train/loss.h"
 
 #include <limits>
-#include <numeric>
 
 #include "support/error.h"
+#include "support/join.h"
 
 namespace tw::train {
 namespace {
@@ -11,8 +11,7 @@ namespace {
 using graph::Term;
 
 Term over_all(std::string_view reduction, const Term& x) {
-  std::vector<int64_t> axes(x.rank());
-  std::iota(axes.begin(), axes.end(), int64_t{0});
+  std::vector<int64_t> axes = sequence(x.rank());
   if (axes.empty()) return x;
   return graph::reshape(graph::emit(reduction, {x}, {{"axes", axes}, {"keepdims", int64_t{1}}}), {});
 }

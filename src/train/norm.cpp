@@ -23,8 +23,7 @@ Term squares_by_row(const Term& x) {
     rows *= shape[axis];
     if (rows > kMostRows) break;
   }
-  std::vector<int64_t> summed;
-  for (size_t d = axis; d < shape.size(); ++d) summed.push_back(static_cast<int64_t>(d));
+  const std::vector<int64_t> summed = sequence(shape.size() - axis, static_cast<int64_t>(axis));
   const Term rows =
       summed.empty() ? x * x : graph::emit("reduce_sum_square", {x}, {{"axes", summed}, {"keepdims", int64_t{0}}});
   return graph::reshape(rows, {rows.type().elements()});

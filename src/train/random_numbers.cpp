@@ -1,9 +1,7 @@
 #include "train/random_numbers.h"
 
 #include <algorithm>
-#include <optional>
 
-#include "graph/ref_tensor.h"
 #include "transform/editor.h"
 
 namespace tw::train {

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "support/error.h"
-
 namespace tw::train {
 
 using driver::InitialValue;

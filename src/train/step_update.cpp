@@ -1,7 +1,6 @@
 #include "train/step_update.h"
 
 #include <limits>
-#include <map>
 
 #include "support/join.h"
 #include "train/loss_scale.h"

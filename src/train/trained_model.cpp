@@ -2,11 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
-#include <set>
-#include <span>
-#include <utility>
 
-#include "support/error.h"
 #include "support/join.h"
 #include "train/batch_statistics.h"
 #include "train/loss.h"

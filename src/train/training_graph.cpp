@@ -1,6 +1,5 @@
 #include "train/training_graph.h"
 
-#include "support/error.h"
 #include "support/join.h"
 #include "train/batch_statistics.h"
 #include "train/loss_scale.h"

@@ -25,9 +25,7 @@ const Node* Editor::producer(ValueId id, std::string_view op) const {
 
 size_t Editor::use_count(ValueId id) const { return readers_.at(id).size() + (graph_.is_output(id) ? 1 : 0); }
 
-bool Editor::is_input(ValueId id) const {
-  return std::find(graph_.inputs.begin(), graph_.inputs.end(), id) != graph_.inputs.end();
-}
+bool Editor::is_input(ValueId id) const { return std::ranges::find(graph_.inputs, id) != graph_.inputs.end(); }
 
 graph::NameSet* Editor::names() {
   if (!names_) names_.emplace(graph_);  // most passes add nothing to most models
@@ -83,8 +81,7 @@ void Editor::drop_if_unused(ValueId id) {
     work.pop_back();
     if (n < 0 || dead_[n]) continue;
     const Node& node = graph_.nodes[n];
-    const bool used =
-        std::any_of(node.outputs.begin(), node.outputs.end(), [&](ValueId out) { return use_count(out) > 0; });
+    const bool used = std::ranges::any_of(node.outputs, [&](ValueId out) { return use_count(out) > 0; });
     if (used) continue;
     dead_[n] = true;
     for (const ValueId in : node.inputs) {

@@ -1,7 +1,6 @@
 #include "transform/group.h"
 
 #include <algorithm>
-#include <map>
 #include <set>
 
 #include "graph/repeat.h"
@@ -126,7 +125,7 @@ std::string group_name(const Graph& graph, const std::vector<int>& cluster) {
   std::vector<std::string> used;
   for (const int n : cluster) {
     const std::string& part = graph.nodes.at(n).name;
-    if (std::find(used.begin(), used.end(), part) != used.end()) continue;
+    if (std::ranges::find(used, part) != used.end()) continue;
     if (used.size() == kNames) return name + "+..";
     if (!used.empty()) name += '+';
     name += part;

@@ -1,7 +1,6 @@
 #include "transform/in_place.h"
 
 #include <algorithm>
-#include <span>
 
 #include "support/join.h"
 #include "transform/roles.h"

@@ -1,6 +1,5 @@
 #include <algorithm>
 
-#include "transform/pass.h"
 #include "transform/passes.h"
 
 namespace tw::transform {

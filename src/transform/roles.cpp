@@ -10,7 +10,7 @@ using graph::OpClass;
 
 template <size_t N>
 bool is_one_of(const Node& node, const std::array<std::string_view, N>& names) {
-  return std::find(names.begin(), names.end(), node.op) != names.end();
+  return std::ranges::find(names, node.op) != names.end();
 }
 
 constexpr std::array<std::string_view, 3> kIndexMaps = {"transpose", "slice", "expand"};

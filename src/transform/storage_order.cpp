@@ -1,8 +1,5 @@
 #include "transform/storage_order.h"
 
-#include <map>
-#include <numeric>
-
 #include "support/error.h"
 #include "support/join.h"
 
@@ -19,8 +16,7 @@ std::vector<int64_t> inverse_of(const std::vector<int64_t>& order) {
 }
 
 std::optional<std::vector<int64_t>> storage_order(const Layout& layout, size_t rank) {
-  std::vector<int64_t> order(rank);
-  std::iota(order.begin(), order.end(), 0);
+  std::vector<int64_t> order = sequence(rank);
   for (const LayoutPrimitive& p : layout.primitives()) {
     if (p.op != LayoutOp::kReorder || p.args.size() != rank) return std::nullopt;
     order = permuted(order, p.args);

@@ -1,9 +1,6 @@
 #include "runtime/device/cpu/cpu_features.h"
 
 #include <algorithm>
-#include <cstdint>
-#include <optional>
-#include <string_view>
 
 #include "runtime/format/error.h"
 

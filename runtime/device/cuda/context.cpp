@@ -4,7 +4,6 @@
 #include <cstring>
 #include <nvtx3/nvtx3.hpp>
 
-#include "runtime/device/cuda/launch.h"
 #include "runtime/device/cuda/state.h"
 #include "runtime/format/error.h"
 #include "runtime/format/turns.h"
@@ -56,6 +55,20 @@ bool patch(std::vector<uint8_t>& params, const format::Relocation& relocation, D
   return true;
 }
 
+bool checks(const format::Entry& entry, const format::CudaStep& step) {
+  return std::ranges::any_of(format::buffers_of(step), [&](int64_t buffer) {
+    return entry.buffers[static_cast<size_t>(buffer)].place == Place::kError;
+  });
+}
+
+/// Steps that may store an error word, each in all its turns.
+size_t count_checks(const format::Entry& entry) {
+  size_t count = 0;
+  format::for_each_step(entry, entry.cuda_steps.size(),
+                        [&](size_t step, auto, bool) { count += checks(entry, entry.cuda_steps[step]) ? 1 : 0; });
+  return count;
+}
+
 }  // namespace
 
 CudaContext::CudaContext(const Loaded& loaded, const Options& options, DevicePtr state)
@@ -83,24 +96,6 @@ CudaContext::~CudaContext() {
     if (marks_.follow(kEnd, stream_.handle()) == kSuccess) driver_.stream_synchronize(stream_.handle());
   });
 }
-
-namespace {
-
-bool checks(const format::Entry& entry, const format::CudaStep& step) {
-  return std::ranges::any_of(format::buffers_of(step), [&](int64_t buffer) {
-    return entry.buffers[static_cast<size_t>(buffer)].place == Place::kError;
-  });
-}
-
-/// Steps that may store an error word, each in all its turns.
-size_t count_checks(const format::Entry& entry) {
-  size_t count = 0;
-  format::for_each_step(entry, entry.cuda_steps.size(),
-                        [&](size_t step, auto, bool) { count += checks(entry, entry.cuda_steps[step]) ? 1 : 0; });
-  return count;
-}
-
-}  // namespace
 
 void CudaContext::allocate() {
   const format::Manifest& manifest = loaded_.manifest;

@@ -1,7 +1,5 @@
 #include "runtime/device/cuda/cuda_device.h"
 
-#include <optional>
-
 #include "runtime/device/cuda/context.h"
 #include "runtime/device/cuda/modules.h"
 #include "runtime/device/cuda/state.h"

@@ -1,14 +1,11 @@
 #include "codegen/cuda/bulk.h"
 
 #include <algorithm>
-#include <functional>
 #include <numeric>
 
 #include "codegen/cuda/threads.h"
 #include "expr/affine.h"
-#include "expr/analyzer.h"
 #include "support/error.h"
-#include "support/join.h"
 
 namespace tw::codegen {
 namespace {

@@ -1,6 +1,5 @@
 #include "codegen/cuda/emit.h"
 
-#include "codegen/cuda/emit_expr.h"
 #include "codegen/cuda/kernel_emitter.h"
 #include "expr/expand.h"
 #include "lower/passes.h"

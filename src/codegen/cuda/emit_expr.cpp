@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
-#include <span>
 
 #include "expr/affine.h"
 #include "expr/elementary.h"

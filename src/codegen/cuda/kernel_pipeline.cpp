@@ -1,7 +1,6 @@
 // Loops whose buffers are filled ahead: by the threads that use them, or by TMA.
 
 #include <algorithm>
-#include <utility>
 
 #include "codegen/cuda/bulk.h"
 #include "codegen/cuda/kernel_emitter.h"

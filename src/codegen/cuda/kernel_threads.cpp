@@ -4,7 +4,6 @@
 #include "core/target_info.h"
 #include "support/error.h"
 #include "te/reads.h"
-#include "te/te.h"
 
 namespace tw::codegen {
 namespace {

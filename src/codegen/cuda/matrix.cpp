@@ -68,9 +68,7 @@ struct LaneRows {
 
 // `number` from 0 to 7.
 std::vector<VarMap> eight(const std::function<VarMap(const Expr& number)>& at) {
-  std::vector<VarMap> all;
-  for (int64_t i = 0; i < 8; ++i) all.push_back(at(int_imm(i)));
-  return all;
+  return by_index(8, [&](int64_t i) { return at(int_imm(i)); });
 }
 
 // Whether the elements at these places are neighbours along the last dim.
@@ -137,46 +135,7 @@ std::vector<Expr> neighbours_along(const Expr& load, const Places& at, const Lan
   return loads;
 }
 
-}  // namespace
-
-MatrixStep matrix_step(const Stmt& nest, const ThreadGroup& group, const Analyzer& ranges) {
-  const Places at = places_of(nest, group);
-  const Stmt& store = nest->body[0]->body[0]->body[0];
-  const auto [left, right] = operands_of(store, at.pair);
-  const bool apart =
-      !uses_var(left, at.pair) && !uses_var(left, at.column) && !uses_var(right, at.row) && !uses_var(right, at.half);
-  TW_CHECK(apart, "{} is no product of rows and columns", to_string(store->value));
-
-  MatrixStep out;
-  out.type = left.type();
-  out.sums = store->buffer;
-  const int64_t together = out.type == DataType::f32() ? 4 : 2, lists = 4 / together;
-  const auto add = [&](const Expr& load, const VarMap& values, int64_t list) {
-    out.operands.push_back(neighbours_along(load, at, {together, list}, values, ranges));
-  };
-  for (int64_t i = 0; i < 2 * lists; ++i) add(left, {{at.half, int_imm(i % 2)}}, i / 2);
-  for (int64_t i = 0; i < 4; ++i)
-    out.d[i] = indices_at(store, {{at.half, int_imm(i / 2)}, {at.column, int_imm(i % 2)}}, ranges);
-  // What holds rows of A holds columns of B.
-  const VarMap column = {{at.pair, floor_div(var(at.row), int_imm(2))},
-                         {at.column, floor_mod(var(at.row), int_imm(2))}};
-  for (int64_t i = 0; i < lists; ++i) add(right, column, i);
-  out.a = matrix_rows(left, 4, lanes_of_rows(at), at.step, ranges);
-  out.b = matrix_rows(right, 2, lanes_of_columns(at), at.step, ranges);
-  return out;
-}
-
-namespace {
-
 constexpr size_t kWarpLoops = 3;  // of a warp's step; those of a group have more
-
-}  // namespace
-
-bool is_group_step(const Stmt& nest) { return nest_of(nest).size() > kWarpLoops; }
-
-std::vector<Stmt> group_steps(const std::vector<Stmt>& stmts) { return outermost(stmts, is_group_step); }
-
-namespace {
 
 // How far an element moves along each dim when one variable goes from 0 to 1, the others being 0.
 class Moves {
@@ -245,6 +204,37 @@ bool eighths_follow(const Moves& moves, const Expr& right, const GroupLoops& at,
 }
 
 }  // namespace
+
+MatrixStep matrix_step(const Stmt& nest, const ThreadGroup& group, const Analyzer& ranges) {
+  const Places at = places_of(nest, group);
+  const Stmt& store = nest->body[0]->body[0]->body[0];
+  const auto [left, right] = operands_of(store, at.pair);
+  const bool apart =
+      !uses_var(left, at.pair) && !uses_var(left, at.column) && !uses_var(right, at.row) && !uses_var(right, at.half);
+  TW_CHECK(apart, "{} is no product of rows and columns", to_string(store->value));
+
+  MatrixStep out;
+  out.type = left.type();
+  out.sums = store->buffer;
+  const int64_t together = out.type == DataType::f32() ? 4 : 2, lists = 4 / together;
+  const auto add = [&](const Expr& load, const VarMap& values, int64_t list) {
+    out.operands.push_back(neighbours_along(load, at, {together, list}, values, ranges));
+  };
+  for (int64_t i = 0; i < 2 * lists; ++i) add(left, {{at.half, int_imm(i % 2)}}, i / 2);
+  for (int64_t i = 0; i < 4; ++i)
+    out.d[i] = indices_at(store, {{at.half, int_imm(i / 2)}, {at.column, int_imm(i % 2)}}, ranges);
+  // What holds rows of A holds columns of B.
+  const VarMap column = {{at.pair, floor_div(var(at.row), int_imm(2))},
+                         {at.column, floor_mod(var(at.row), int_imm(2))}};
+  for (int64_t i = 0; i < lists; ++i) add(right, column, i);
+  out.a = matrix_rows(left, 4, lanes_of_rows(at), at.step, ranges);
+  out.b = matrix_rows(right, 2, lanes_of_columns(at), at.step, ranges);
+  return out;
+}
+
+bool is_group_step(const Stmt& nest) { return nest_of(nest).size() > kWarpLoops; }
+
+std::vector<Stmt> group_steps(const std::vector<Stmt>& stmts) { return outermost(stmts, is_group_step); }
 
 GroupStep group_step(const Stmt& nest, const ThreadGroup& group, const Analyzer& ranges) {
   const GroupLoops at = group_loops(nest, group);

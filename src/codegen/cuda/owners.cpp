@@ -1,10 +1,6 @@
 #include <map>
-#include <memory>
-#include <set>
 
 #include "codegen/cuda/matrix.h"
-#include "codegen/cuda/threads.h"
-#include "expr/analyzer.h"
 #include "support/error.h"
 
 namespace tw::codegen {

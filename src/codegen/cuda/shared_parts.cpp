@@ -1,6 +1,5 @@
 // Which parts of an expression get variables: expressions are graphs, their text is a tree.
 #include <algorithm>
-#include <unordered_map>
 #include <unordered_set>
 
 #include "codegen/cuda/emit_expr.h"

@@ -1,7 +1,6 @@
 #include "codegen/cuda/threads.h"
 
 #include <algorithm>
-#include <set>
 
 #include "core/target_info.h"
 #include "expr/analyzer.h"

@@ -1,8 +1,6 @@
 // Bulk copies whose lines are consecutive pixels of a convolution's result, each with its own place in the images.
 #include <algorithm>
-#include <optional>
 #include <ranges>
-#include <set>
 
 #include "codegen/cuda/bulk.h"
 #include "expr/affine.h"

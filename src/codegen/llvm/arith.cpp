@@ -8,7 +8,6 @@
 #include <array>
 #include <bit>
 #include <map>
-#include <utility>
 
 #include "expr/scalar.h"
 #include "support/error.h"

@@ -4,10 +4,10 @@
 // of the same rows. Such loads are columns of a block of memory whose rows are contiguous: the rows are loaded and the
 // block is transposed in registers.
 #include <bit>
-#include <numeric>
 
 #include "codegen/llvm/kernel_emitter.h"
 #include "support/error.h"
+#include "support/join.h"
 
 namespace tw::codegen::cpu {
 namespace {
@@ -163,8 +163,7 @@ Value* KernelEmitter::concatenated(std::vector<Value*> parts) {
     std::vector<Value*> longer;
     for (size_t i = 0; i + 1 < parts.size(); i += 2) {
       const auto n = ::llvm::cast<::llvm::FixedVectorType>(parts[i]->getType())->getNumElements();
-      std::vector<int> order(2 * n);
-      std::iota(order.begin(), order.end(), 0);
+      std::vector<int> order = sequence<int>(2 * n);
       longer.push_back(builder_.CreateShuffleVector(parts[i], parts[i + 1], order));
     }
     parts = std::move(longer);

@@ -7,7 +7,6 @@
 
 #include "codegen/llvm/kernel_emitter.h"
 #include "expr/scalar.h"
-#include "expr/word_product.h"
 #include "support/error.h"
 
 namespace tw::codegen::cpu {

@@ -13,7 +13,7 @@ using Features = std::vector<std::string>;
 
 Features merged(Features a, const Features& b) {
   a.insert(a.end(), b.begin(), b.end());
-  std::sort(a.begin(), a.end());
+  std::ranges::sort(a);
   return a;
 }
 
@@ -51,8 +51,8 @@ CpuLevel detect_host() {
   for (const auto& feature : ::llvm::sys::getHostCPUFeatures()) {
     (feature.second ? level.required : off).push_back(feature.first().str());
   }
-  std::sort(level.required.begin(), level.required.end());
-  std::sort(off.begin(), off.end());
+  std::ranges::sort(level.required);
+  std::ranges::sort(off);
   // Those that are off are said too: a hypervisor may hide features that the CPU's name implies.
   for (const auto& name : level.required) level.features += (level.features.empty() ? "+" : ",+") + name;
   for (const auto& name : off) level.features += (level.features.empty() ? "-" : ",-") + name;

@@ -5,10 +5,7 @@
 #include "schedule/match/chain.h"
 
 #include <algorithm>
-#include <optional>
-#include <set>
 
-#include "construct/construct.h"
 #include "construct/cpu/contraction_loops.h"
 #include "construct/cpu/contraction_operands.h"
 #include "construct/cpu/row_loops.h"

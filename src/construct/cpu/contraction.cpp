@@ -4,13 +4,9 @@
 // registers (contraction_loops.h). B is stored in panels [column block][reduction..][columns of a block], so that a
 // step reads one contiguous line after the other: constants are stored so at compile time, other operands are copied
 // first.
-#include "schedule/match/contraction.h"
 
 #include <algorithm>
-#include <array>
-#include <functional>
 
-#include "construct/construct.h"
 #include "construct/cpu/contraction_loops.h"
 #include "construct/cpu/contraction_operands.h"
 #include "construct/elementwise.h"

@@ -1,17 +1,14 @@
 #include "construct/cpu/contraction_tiles.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
-#include <map>
 #include <random>
-#include <set>
 #include <tuple>
 
 #include "cost/nest.h"
 #include "cost/units.h"
 #include "expr/analyzer.h"
+#include "support/join.h"
 #include "support/math.h"
 #include "te/reads.h"
 
@@ -231,10 +228,8 @@ class Tiler {
   double nonzero_share(size_t row) const {
     constexpr int64_t kMaxPoints = 4096;
     const auto find = [&](const std::string& tensor) { return p_.program.find_compute(tensor); };
-    std::vector<Expr> tests;
-    for (const Expr& c : te::nonzero_conditions(*p_.match.compute, find)) {
-      if (uses_var(c, axes_.all[row].name)) tests.push_back(c);
-    }
+    const std::vector<Expr> tests = filtered(te::nonzero_conditions(*p_.match.compute, find),
+                                             [&](const Expr& c) { return uses_var(c, axes_.all[row].name); });
     std::vector<te::Axis> deciding = {axes_.all[row]};
     int64_t points = extent(row);
     int64_t inside = 1;

@@ -3,16 +3,12 @@
 // there the rows go to memory, where they leave the group, and are combined. Memory gets a row of each part, which a
 // small second kernel combines as columns.cpp does.
 #include <algorithm>
-#include <numeric>
-#include <optional>
 
 #include "construct/column_sums.h"
-#include "construct/construct.h"
 #include "construct/cpu/contraction_loops.h"
 #include "construct/cpu/contraction_operands.h"
 #include "construct/elementwise.h"
 #include "cost/units.h"
-#include "schedule/match/chain.h"
 #include "schedule/match/stages.h"
 #include "support/math.h"
 #include "te/reads.h"
@@ -137,13 +133,8 @@ class ReducedRows {
       if (match_.output == match_.reduction) s.cache_write(match_.output);
       return match_.output;
     }
-    const std::string root = match_.reduction + ".rf";
     schedule::Schedule in_parts;
-    std::vector<int64_t> order(reduction.axes.size() + 1);
-    std::iota(order.begin() + 1, order.end(), 0);
-    order.front() = static_cast<int64_t>(reduction.axes.size());
-    in_parts.rfactor_blocks(match_.reduction, reduction.reduce_axes.front().name, parts)
-        .layout(root, Layout().reorder(order));
+    const std::string root = cut_sum(in_parts, reduction, reduction.reduce_axes.front().name, parts);
     const te::Program combined = schedule::rewritten(without_rows(program_, stored_), in_parts);
     const te::Program rest = adding_program(combined, root, match_.reduction, {match_.output});
     const Result<Candidates> adding = construct_columns({rest, {}}, target_);

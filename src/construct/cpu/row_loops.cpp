@@ -1,7 +1,5 @@
 #include "construct/cpu/row_loops.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
 

@@ -2,7 +2,6 @@
 // their leading axes with the output. One tile is one row or a few; all intermediate stages live in the tile.
 
 #include "construct/column_sums.h"
-#include "construct/construct.h"
 #include "construct/cpu/row_loops.h"
 #include "schedule/match/stages.h"
 

@@ -7,7 +7,6 @@
 // the channels of one block. Outputs of uneven tiles are direct sums (winograd_way_round.cpp).
 #include "ops/winograd.h"
 
-#include "construct/construct.h"
 #include "construct/cpu/contraction_operands.h"
 #include "construct/cpu/winograd_loops.h"
 #include "construct/elementwise.h"

@@ -31,10 +31,8 @@ class Blocker {
  private:
   // Parts of an extent: all of it, and every divisor.
   static std::vector<int64_t> parts_of(int64_t extent) {
-    std::vector<int64_t> parts;
-    for (int64_t n = extent; n >= 1; --n) {
-      if (extent % n == 0) parts.push_back(n);
-    }
+    std::vector<int64_t> parts = filtered(sequence(extent, 1), [&](int64_t n) { return extent % n == 0; });
+    std::ranges::reverse(parts);
     return parts;
   }
 

@@ -191,8 +191,7 @@ class WinogradScheduler {
     Names order;
     if (plan_.stage(products()).reduce_axes.size() > 1) order.push_back("r1");
     order.insert(order.end(), {"r0.0", "r0.1", "r0.2"});
-    Names points;
-    for (size_t d = 0; d < row_count(); ++d) points.push_back(row_axis(d));
+    Names points = by_index(row_count(), [&](size_t d) { return row_axis(d); });
     points.insert(points.end(), {tile_axis(), channel_axis() + ".0"});
     s_.reorder(acc, joined(order, points, Names{channel_axis() + ".1"}));
     s_.unroll(acc, "r0.2");
@@ -215,8 +214,7 @@ class WinogradScheduler {
   void tiles_loops() {
     const std::string& tiles = plan_.stages.tiles;
     s_.split(tiles, channel_axis(), {plan_.problem.lanes});
-    Names outer;
-    for (size_t d = 0; d < row_count(); ++d) outer.push_back(row_axis(d));
+    Names outer = by_index(row_count(), [&](size_t d) { return row_axis(d); });
     // Rows and columns of tiles as loops of their own: then no index is divided, and edges leave the loops.
     const int64_t wide = plan_.problem.tiles_wide;
     if (wide > 1 && (b_.tiles_before || (b_.wide == wide && b_.high > 1))) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "support/join.h"
 #include "support/math.h"
 #include "te/reads.h"
 
@@ -72,11 +73,7 @@ const te::Axis* plain_axis(const te::Compute& c, const Expr& index) {
 }
 
 std::vector<te::Axis> axes_in(const te::Compute& c, const Expr& e) {
-  std::vector<te::Axis> found;
-  for (const te::Axis& axis : c.axes) {
-    if (uses_var(e, axis.name)) found.push_back(axis);
-  }
-  return found;
+  return filtered(c.axes, [&](const te::Axis& axis) { return uses_var(e, axis.name); });
 }
 
 }  // namespace

@@ -10,11 +10,7 @@ namespace {
 using schedule::Schedule;
 using Names = std::vector<std::string>;
 
-Names axis_names(const te::Compute& c) {
-  Names names;
-  for (const te::Axis& axis : c.axes) names.push_back(axis.name);
-  return names;
-}
+Names axis_names(const te::Compute& c) { return mapped(c.axes, &te::Axis::name); }
 
 std::string partial(const WinogradPlan& plan) { return plan.stages.energies + ".rf"; }
 std::string sums(const WinogradPlan& plan) { return plan.stages.direct + ".acc"; }

@@ -5,7 +5,6 @@
 // operand where they are, and are multiplied at once. Other operands pass through shared memory, a block ahead. Unlike
 // online sums (gpu/streamed_chain.cpp) nothing of a row is combined, so that sums go on from block to block.
 #include <algorithm>
-#include <memory>
 
 #include "construct/gpu/chain_kernels.h"
 #include "construct/gpu/warp_rows.h"

@@ -7,7 +7,6 @@
 
 #include "construct/gpu/chain_kernels.h"
 #include "construct/gpu/row_mapping.h"
-#include "schedule/match/tile_chain.h"
 #include "support/math.h"
 
 namespace tw::construct {

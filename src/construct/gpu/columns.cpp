@@ -4,15 +4,11 @@
 // padding stands before them, each row of pixels, loaded once with one comparison for each vector. Where columns are
 // too few for all SMs and their reductions long, several threads combine parts of a column, and a second kernel those.
 #include <algorithm>
-#include <numeric>
-#include <optional>
 
 #include "construct/column_sums.h"
-#include "construct/construct.h"
 #include "construct/elementwise.h"
 #include "expr/affine.h"
 #include "schedule/match/stages.h"
-#include "support/join.h"
 #include "support/math.h"
 #include "te/reads.h"
 #include "te/rewrite.h"
@@ -305,13 +301,8 @@ std::vector<int64_t> parts_of(const Columns& plan, const TargetInfo& target) {
 // The outermost reduction in `parts`, with the kernel that combines them.
 Result<Construction> in_parts(const Columns& plan, const Construction& base, int64_t parts, const TargetInfo& target) {
   Columns first = plan;
-  first.sum = first.output = plan.sum + ".rf";
   schedule::Schedule split;
-  std::vector<int64_t> part_first(plan.compute().axes.size() + 1);
-  std::iota(part_first.begin() + 1, part_first.end(), 0);
-  part_first.front() = static_cast<int64_t>(part_first.size()) - 1;
-  split.rfactor_blocks(plan.sum, plan.compute().reduce_axes.front().name, parts);
-  split.layout(first.sum, Layout().reorder(part_first));
+  first.sum = first.output = cut_sum(split, plan.compute(), plan.compute().reduce_axes.front().name, parts);
   first.program = schedule::rewritten(plan.program, split);
   const te::Program rest = adding_program(first.program, first.sum, plan.sum, plan.program.outputs);
   const Result<Candidates> adding = add_parts_on_gpu({rest, {}}, target);

@@ -1,10 +1,8 @@
 // Sums of products on GPUs: matrix products, convolutions, their batched and grouped forms. Every one becomes a product
 // of two matrices (kMatrices). A tile of sums is stored in registers; its operands pass through shared memory, a
 // k-block at a time, with whatever padding and gathering their maths says done on the way.
-#include "schedule/match/contraction.h"
 
 #include <algorithm>
-#include <set>
 
 #include "construct/column_sums.h"
 #include "construct/gpu/product_loops.h"

@@ -2,10 +2,7 @@
 // gathered from lines of another axis, as channels of an image that are now stored last are, a thread may also have all
 // of it, and so much of a line that it loads that in whole vectors.
 #include <algorithm>
-#include <map>
 #include <numeric>
-#include <optional>
-#include <set>
 
 #include "construct/construct.h"
 #include "construct/elementwise.h"

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "construct/column_sums.h"
 #include "expr/affine.h"
 #include "expr/analyzer.h"
 #include "runtime/format/manifest.h"
@@ -57,129 +58,6 @@ int64_t zeros_behind(int64_t steps, DataType type) {
   }
   return 0;
 }
-
-}  // namespace
-
-int64_t extent_at(const te::Compute& c, const std::vector<size_t>& places) {
-  int64_t all = 1;
-  for (const size_t i : places) all *= c.axes[i].extent;
-  return all;
-}
-
-Result<MatrixProduct> product_of(const te::Program& program, const te::Compute& sum, int64_t min_rows) {
-  const Result<schedule::Contraction> match = schedule::match_contraction(sum);
-  if (!match.ok()) return Reason{match.reason()};
-  if (match->words || !sum.outputs[0].type.is_float()) return declined("{} multiplies words", sum.name());
-  const Result<std::string> output = schedule::epilogue_output(program, sum);
-  if (!output.ok()) return Reason{output.reason()};
-  if (multiplies_padding(sum)) return declined("{} multiplies nothing but padding", sum.name());
-  const Expr term = te::summed_term(sum.body[0]);  // padding may ask for an axis that its read does not
-  size_t b = 0;
-  visit(term.arg(1), [&](const Expr& e) { b = e.same(match->b) ? 1 : b; });
-  MatrixProduct p{sum.name(), *output, *match, {}, {}, {}, schedule::reduction_order(program, *match)};
-  for (size_t i = 0; i < sum.axes.size(); ++i) {
-    const bool in_a = uses_var(term.arg(1 - b), sum.axes[i].name);
-    const bool in_b = uses_var(term.arg(b), sum.axes[i].name);
-    // Of an axis that decides which products are summed, as phases are, each place is a product by itself.
-    const bool decides = match->condition && uses_var(match->condition, sum.axes[i].name);
-    (decides || (in_a && in_b) ? p.batch : in_b ? p.columns : p.rows).push_back(i);
-  }
-  if (p.rows.empty() || p.columns.empty()) return declined("{} has no rows or no columns of its own", sum.name());
-  // Neighbouring rows lie beside each other where one of their axes does, whatever the output's order is: those of a
-  // convolution's weight gradient are channels of the image at each position of the filter.
-  const auto lies_beside = [&](size_t i) {
-    return !p.match.a->args.empty() && coefficient_of(p.match.a->args.back(), sum.axes[i].name).value_or(0) == 1;
-  };
-  if (const auto found = std::ranges::find_if(p.rows, lies_beside); found != p.rows.end())
-    std::rotate(found, found + 1, p.rows.end());
-  p.packs = is_packed(p, sum);
-  p.narrow = extent_at(sum, p.columns) < kMinLines;
-  if (extent_at(sum, p.rows) < min_rows || (p.narrow && !p.packs))
-    return declined("{} is no product of matrices but of vectors", sum.name());
-  return p;
-}
-
-Result<MatrixProduct> product_of(const te::Program& program, const te::Compute& sum) {
-  const Result<schedule::Contraction> match = schedule::match_contraction(sum);
-  const bool half = match.ok() && match->a.type().is_half() && match->b.type().is_half();
-  return product_of(program, sum, half ? kMinHalfRows : kMinLines);
-}
-
-std::map<std::string, Layout> constant_layouts(const MatrixProduct& p, const te::Compute& sum, const GroupTask& task) {
-  std::map<std::string, Layout> layouts;
-  for (const bool left : {true, false}) {
-    const Expr& read = left ? p.match.a : p.match.b;
-    if (!task.kept.contains(read->name)) continue;
-    std::vector<int64_t> order;
-    const auto add = [&](const te::Axis& axis) {
-      const int d = te::dim_of_axis(read, axis.name);
-      if (d >= 0) order.push_back(d);
-    };
-    for (const size_t i : p.batch) add(sum.axes[i]);
-    if (p.filter_positions && !left) add(*p.filter_positions);
-    for (const size_t i : left ? p.rows : p.columns) add(sum.axes[i]);
-    for (const te::Axis& r : p.steps) add(r);
-    const bool in_order = std::ranges::is_sorted(order);
-    if (order.size() == read->args.size() && !in_order) layouts[read->name] = Layout().reorder(order);
-  }
-  return layouts;
-}
-
-bool is_read_in_boxes(const te::Program& program, const Expr& load, const te::Axis& fast, const te::Axis& slow,
-                      int64_t slow_extent, int64_t slow_block) {
-  constexpr int64_t kLineAlignment = 16;
-  constexpr size_t kMinRank = 2;
-  const auto tensor = std::ranges::find(program.inputs, load->name, &te::Tensor::name);
-  const size_t rank = load->args.size();
-  const int64_t bytes = load.type().bytes(), line = kLineBytes / bytes;
-  if (tensor == program.inputs.end() || rank < kMinRank || rank > format::TensorMap::kMaxRank ||
-      tensor->shape.back() * bytes % kLineAlignment != 0)
-    return false;
-  // Blocks are whole, or end where the tensor does: there are zeros behind it.
-  const auto ends = [&](size_t d, int64_t elements, int64_t block) {
-    const std::optional<LinearForm> form = as_linear(load.arg(d));
-    return elements % block == 0 || (form && form->constant == 0 && tensor->shape[d] == elements);
-  };
-  const auto uses = [&](size_t d, const te::Axis& axis) { return uses_var(load.arg(d), axis.name); };
-  if (coefficient_of(load.arg(rank - 1), fast.name) != 1 || !ends(rank - 1, fast.extent, line) || uses(rank - 1, slow))
-    return false;
-  size_t dims = 0;
-  for (size_t d = 0; d + 1 < rank; ++d) {
-    if (uses(d, fast)) return false;
-    if (!uses(d, slow)) continue;
-    if (coefficient_of(load.arg(d), slow.name) != 1 || !ends(d, slow_extent, slow_block)) return false;
-    ++dims;
-  }
-  return dims == 1;
-}
-
-OperandAccess access_of(const Expr& read, const te::Axis& step, const te::Axis& line, const TargetInfo& target) {
-  const auto lanes_along = [&](const te::Axis& axis) {
-    if (read->args.empty() || coefficient_of(read->args.back(), axis.name).value_or(0) != 1) return int64_t{0};
-    int64_t lanes = target.vector_bytes / read.type().bytes();
-    while (axis.extent % lanes != 0) lanes /= 2;
-    return lanes;
-  };
-  const int64_t steps = lanes_along(step);
-  const int64_t along = lanes_along(line);
-  return along > steps ? OperandAccess{false, along} : OperandAccess{true, std::max<int64_t>(1, steps)};
-}
-
-Layout interleaved_columns(const ThreadBlockTile& tile, int dim, size_t rank, int64_t columns) {
-  constexpr int64_t kPairs = 4;
-  const int64_t together = tile.columns.back().extent / 2;
-  if (!tile.by_matrix() || together == 1) return {};
-  std::vector<int64_t> order(rank + 3);
-  std::iota(order.begin(), order.end(), 0);
-  // [block, pair, instruction, column of a pair] -> [block, instruction, pair, column of a pair]
-  std::swap(order[static_cast<size_t>(dim) + 1], order[static_cast<size_t>(dim) + 2]);
-  return Layout()
-      .split(dim, {columns / (2 * kPairs * together), kPairs, together, 2})
-      .reorder(std::move(order))
-      .fuse(dim, kPairs);
-}
-
-namespace {
 
 // Whether the conditions around `read` say no more than that its indices are in the tensor: zeros beyond its edges, not
 // beyond those of a part of it.
@@ -324,13 +202,126 @@ void set_filter_positions(MatrixProduct& p, const te::Axis& filter_positions) {
 
 }  // namespace
 
+int64_t extent_at(const te::Compute& c, const std::vector<size_t>& places) {
+  int64_t all = 1;
+  for (const size_t i : places) all *= c.axes[i].extent;
+  return all;
+}
+
+Result<MatrixProduct> product_of(const te::Program& program, const te::Compute& sum, int64_t min_rows) {
+  const Result<schedule::Contraction> match = schedule::match_contraction(sum);
+  if (!match.ok()) return Reason{match.reason()};
+  if (match->words || !sum.outputs[0].type.is_float()) return declined("{} multiplies words", sum.name());
+  const Result<std::string> output = schedule::epilogue_output(program, sum);
+  if (!output.ok()) return Reason{output.reason()};
+  if (multiplies_padding(sum)) return declined("{} multiplies nothing but padding", sum.name());
+  const Expr term = te::summed_term(sum.body[0]);  // padding may ask for an axis that its read does not
+  size_t b = 0;
+  visit(term.arg(1), [&](const Expr& e) { b = e.same(match->b) ? 1 : b; });
+  MatrixProduct p{sum.name(), *output, *match, {}, {}, {}, schedule::reduction_order(program, *match)};
+  for (size_t i = 0; i < sum.axes.size(); ++i) {
+    const bool in_a = uses_var(term.arg(1 - b), sum.axes[i].name);
+    const bool in_b = uses_var(term.arg(b), sum.axes[i].name);
+    // Of an axis that decides which products are summed, as phases are, each place is a product by itself.
+    const bool decides = match->condition && uses_var(match->condition, sum.axes[i].name);
+    (decides || (in_a && in_b) ? p.batch : in_b ? p.columns : p.rows).push_back(i);
+  }
+  if (p.rows.empty() || p.columns.empty()) return declined("{} has no rows or no columns of its own", sum.name());
+  // Neighbouring rows lie beside each other where one of their axes does, whatever the output's order is: those of a
+  // convolution's weight gradient are channels of the image at each position of the filter.
+  const auto lies_beside = [&](size_t i) {
+    return !p.match.a->args.empty() && coefficient_of(p.match.a->args.back(), sum.axes[i].name).value_or(0) == 1;
+  };
+  if (const auto found = std::ranges::find_if(p.rows, lies_beside); found != p.rows.end())
+    std::rotate(found, found + 1, p.rows.end());
+  p.packs = is_packed(p, sum);
+  p.narrow = extent_at(sum, p.columns) < kMinLines;
+  if (extent_at(sum, p.rows) < min_rows || (p.narrow && !p.packs))
+    return declined("{} is no product of matrices but of vectors", sum.name());
+  return p;
+}
+
+Result<MatrixProduct> product_of(const te::Program& program, const te::Compute& sum) {
+  const Result<schedule::Contraction> match = schedule::match_contraction(sum);
+  const bool half = match.ok() && match->a.type().is_half() && match->b.type().is_half();
+  return product_of(program, sum, half ? kMinHalfRows : kMinLines);
+}
+
+std::map<std::string, Layout> constant_layouts(const MatrixProduct& p, const te::Compute& sum, const GroupTask& task) {
+  std::map<std::string, Layout> layouts;
+  for (const bool left : {true, false}) {
+    const Expr& read = left ? p.match.a : p.match.b;
+    if (!task.kept.contains(read->name)) continue;
+    std::vector<int64_t> order;
+    const auto add = [&](const te::Axis& axis) {
+      const int d = te::dim_of_axis(read, axis.name);
+      if (d >= 0) order.push_back(d);
+    };
+    for (const size_t i : p.batch) add(sum.axes[i]);
+    if (p.filter_positions && !left) add(*p.filter_positions);
+    for (const size_t i : left ? p.rows : p.columns) add(sum.axes[i]);
+    for (const te::Axis& r : p.steps) add(r);
+    const bool in_order = std::ranges::is_sorted(order);
+    if (order.size() == read->args.size() && !in_order) layouts[read->name] = Layout().reorder(order);
+  }
+  return layouts;
+}
+
+bool is_read_in_boxes(const te::Program& program, const Expr& load, const te::Axis& fast, const te::Axis& slow,
+                      int64_t slow_extent, int64_t slow_block) {
+  constexpr int64_t kLineAlignment = 16;
+  constexpr size_t kMinRank = 2;
+  const auto tensor = std::ranges::find(program.inputs, load->name, &te::Tensor::name);
+  const size_t rank = load->args.size();
+  const int64_t bytes = load.type().bytes(), line = kLineBytes / bytes;
+  if (tensor == program.inputs.end() || rank < kMinRank || rank > format::TensorMap::kMaxRank ||
+      tensor->shape.back() * bytes % kLineAlignment != 0)
+    return false;
+  // Blocks are whole, or end where the tensor does: there are zeros behind it.
+  const auto ends = [&](size_t d, int64_t elements, int64_t block) {
+    const std::optional<LinearForm> form = as_linear(load.arg(d));
+    return elements % block == 0 || (form && form->constant == 0 && tensor->shape[d] == elements);
+  };
+  const auto uses = [&](size_t d, const te::Axis& axis) { return uses_var(load.arg(d), axis.name); };
+  if (coefficient_of(load.arg(rank - 1), fast.name) != 1 || !ends(rank - 1, fast.extent, line) || uses(rank - 1, slow))
+    return false;
+  size_t dims = 0;
+  for (size_t d = 0; d + 1 < rank; ++d) {
+    if (uses(d, fast)) return false;
+    if (!uses(d, slow)) continue;
+    if (coefficient_of(load.arg(d), slow.name) != 1 || !ends(d, slow_extent, slow_block)) return false;
+    ++dims;
+  }
+  return dims == 1;
+}
+
+OperandAccess access_of(const Expr& read, const te::Axis& step, const te::Axis& line, const TargetInfo& target) {
+  const auto lanes_along = [&](const te::Axis& axis) {
+    if (read->args.empty() || coefficient_of(read->args.back(), axis.name).value_or(0) != 1) return int64_t{0};
+    int64_t lanes = target.vector_bytes / read.type().bytes();
+    while (axis.extent % lanes != 0) lanes /= 2;
+    return lanes;
+  };
+  const int64_t steps = lanes_along(step);
+  const int64_t along = lanes_along(line);
+  return along > steps ? OperandAccess{false, along} : OperandAccess{true, std::max<int64_t>(1, steps)};
+}
+
+Layout interleaved_columns(const ThreadBlockTile& tile, int dim, size_t rank, int64_t columns) {
+  constexpr int64_t kPairs = 4;
+  const int64_t together = tile.columns.back().extent / 2;
+  if (!tile.by_matrix() || together == 1) return {};
+  std::vector<int64_t> order = sequence(rank + 3);
+  // [block, pair, instruction, column of a pair] -> [block, instruction, pair, column of a pair]
+  std::swap(order[static_cast<size_t>(dim) + 1], order[static_cast<size_t>(dim) + 2]);
+  return Layout()
+      .split(dim, {columns / (2 * kPairs * together), kPairs, together, 2})
+      .reorder(std::move(order))
+      .fuse(dim, kPairs);
+}
+
 std::string split_sum(const std::string& sum, StoredProduct& out) {
-  const std::string partial = sum + ".rf";
-  std::vector<int64_t> order(out.program.find_compute(sum)->axes.size() + 1);
-  std::iota(order.begin() + 1, order.end(), 0);
-  order.front() = static_cast<int64_t>(order.size()) - 1;
-  out.split.rfactor_blocks(sum, out.split_k.axis, out.split_k.count)
-      .layout(partial, Layout().reorder(std::move(order)));
+  const std::string partial = cut_sum(out.split, *out.program.find_compute(sum), out.split_k.axis, out.split_k.count);
   out.rest = schedule::rewritten(out.program, out.split);
   const te::Compute sums = *out.rest.find_compute(partial);
   const te::Program all = out.rest;

@@ -7,7 +7,6 @@
 #include "construct/column_sums.h"
 #include "construct/gpu/product_loops.h"
 #include "cost/calibrated.h"
-#include "schedule/match/chain.h"
 #include "schedule/match/stages.h"
 #include "te/reads.h"
 #include "te/rewrite.h"

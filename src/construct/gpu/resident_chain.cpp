@@ -4,9 +4,7 @@
 // the left operand of the next product where they are (register-resident); or they pass through shared memory, in lines
 // that begin in different banks, so that other warps take other columns of them (shared-memory-resident). The second
 // operands of all products but the first come into shared memory as a whole.
-#include <memory>
 #include <numeric>
-#include <optional>
 
 #include "construct/gpu/chain_kernels.h"
 #include "construct/gpu/warp_rows.h"

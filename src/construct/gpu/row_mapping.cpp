@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <numeric>
-
 #include "support/join.h"
 #include "support/math.h"
 
@@ -12,8 +10,7 @@ namespace tw::construct {
 int64_t RowMapping::chunks() const { return ceil_div(length, threads * lanes); }
 
 Layout RowMapping::layout(size_t rows) const {
-  std::vector<int64_t> order(rows + 3);
-  std::iota(order.begin(), order.end(), 0);
+  std::vector<int64_t> order = sequence(rows + 3);
   std::swap(order[rows], order[rows + 1]);
   return Layout().split(static_cast<int>(rows), {chunks(), threads, lanes}).reorder(std::move(order));
 }

@@ -2,10 +2,7 @@
 // elements, so that each is read from memory once, and combine their partial results.
 #include <algorithm>
 #include <numeric>
-#include <set>
-#include <utility>
 
-#include "construct/construct.h"
 #include "construct/elementwise.h"
 #include "construct/gpu/block_rows.h"
 #include "schedule/match/stages.h"

@@ -38,34 +38,6 @@ void add_columns(int64_t eighths, FactorKind kind, int64_t neighbours, std::vect
   columns.insert(columns.end(), {{eighths / together, kind}, {4, kThreads}, {2 * together, kMatrixVector}});
 }
 
-}  // namespace
-
-ThreadBlockTile tile_of(const WarpTile& w, int64_t neighbours) {
-  ThreadBlockTile tile;
-  tile.rows = {{w.row_warps, kThreads}, {w.rows, kUnrolled}, {2, kMatrix}, {8, kThreads}};
-  tile.columns = {{w.column_warps, kThreads}};
-  add_columns(w.columns, kUnrolled, neighbours, tile.columns);
-  tile.multiplier = Multiplier::kWarp;
-  return tile;
-}
-
-ThreadBlockTile tile_of(const GroupTile& g, int64_t neighbours) {
-  ThreadBlockTile tile;
-  tile.rows = {{g.groups, kThreads}, {g.rows, kUnrolled}, {4, kThreads}, {2, kMatrix}, {8, kThreads}};
-  add_columns(g.columns / 8, kMatrix, neighbours, tile.columns);
-  tile.multiplier = Multiplier::kWarpGroup;
-  return tile;
-}
-
-ThreadBlockTile tile_of_blocks(const GroupTile& g) {
-  constexpr int64_t kPair = 2;
-  ThreadBlockTile tile = tile_of(GroupTile{g.groups, g.rows, std::min(g.columns, kBlockLines)}, kPair);
-  if (g.columns > kBlockLines) tile.columns.insert(tile.columns.begin(), {ceil_div(g.columns, kBlockLines), kMatrix});
-  return tile;
-}
-
-namespace {
-
 // Whether no block of lines of the last tile begins beyond them: TMA would copy nothing but zeros.
 bool fills_blocks(int64_t lines, int64_t tile) { return round_up(lines, tile) - lines < kBlockLines; }
 
@@ -217,6 +189,30 @@ std::vector<ThreadBlockTile> staged(ThreadBlockTile tile, const GemmProblem& pro
 }
 
 }  // namespace
+
+ThreadBlockTile tile_of(const WarpTile& w, int64_t neighbours) {
+  ThreadBlockTile tile;
+  tile.rows = {{w.row_warps, kThreads}, {w.rows, kUnrolled}, {2, kMatrix}, {8, kThreads}};
+  tile.columns = {{w.column_warps, kThreads}};
+  add_columns(w.columns, kUnrolled, neighbours, tile.columns);
+  tile.multiplier = Multiplier::kWarp;
+  return tile;
+}
+
+ThreadBlockTile tile_of(const GroupTile& g, int64_t neighbours) {
+  ThreadBlockTile tile;
+  tile.rows = {{g.groups, kThreads}, {g.rows, kUnrolled}, {4, kThreads}, {2, kMatrix}, {8, kThreads}};
+  add_columns(g.columns / 8, kMatrix, neighbours, tile.columns);
+  tile.multiplier = Multiplier::kWarpGroup;
+  return tile;
+}
+
+ThreadBlockTile tile_of_blocks(const GroupTile& g) {
+  constexpr int64_t kPair = 2;
+  ThreadBlockTile tile = tile_of(GroupTile{g.groups, g.rows, std::min(g.columns, kBlockLines)}, kPair);
+  if (g.columns > kBlockLines) tile.columns.insert(tile.columns.begin(), {ceil_div(g.columns, kBlockLines), kMatrix});
+  return tile;
+}
 
 std::vector<ThreadBlockTile> thread_block_tiles(const GemmProblem& problem, const TargetInfo& target) {
   std::vector<ThreadBlockTile> shapes, tiles;

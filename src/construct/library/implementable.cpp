@@ -1,7 +1,6 @@
 #include "construct/library/implementable.h"
 
 #include <algorithm>
-#include <array>
 
 #include "construct/library/form.h"
 #include "expr/affine.h"
@@ -199,8 +198,8 @@ class Matcher {
 
   // Filters are [filter, window.., channel]; a constant is stored so. Dims of one element may lie anywhere.
   bool match_filters(const std::vector<std::string>& order) {
-    std::vector<int64_t> dims;
-    for (const std::string& axis : order) dims.push_back(te::dim_of_axis(match_.b, axis));
+    std::vector<int64_t> dims =
+        mapped(order, [&](const std::string& axis) -> int64_t { return te::dim_of_axis(match_.b, axis); });
     const bool sorted = std::ranges::is_sorted(dims);
     bool all = order.size() == sum_.reduce_axes.size() + 1 && std::ranges::count(dims, -1) == 0;
     for (size_t d = 0; d < match_.b->args.size(); ++d) {

@@ -1,7 +1,5 @@
 #include "construct/library/sum_epilogue.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 
 #include "construct/library/form.h"

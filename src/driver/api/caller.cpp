@@ -2,10 +2,8 @@
 
 #include <algorithm>
 #include <cstring>
-#include <utility>
 
 #include "driver/api/status.h"
-#include "support/error.h"
 
 namespace tw::driver::api {
 

@@ -1,7 +1,6 @@
 #include "driver/api/compilation.h"
 
 #include <algorithm>
-#include <memory>
 
 #include "driver/api/caller.h"
 #include "driver/api/status.h"
@@ -9,7 +8,6 @@
 #include "driver/refit.h"
 #include "driver/surroundings.h"
 #include "runtime/format/atomic_file.h"
-#include "support/error.h"
 #include "support/mapped_file.h"
 
 namespace tw::driver::api {

@@ -1,13 +1,10 @@
 #include "driver/api/options.h"
 
 #include <cstdlib>
-#include <vector>
 
 #include "driver/api/status.h"
 #include "driver/api/tensors.h"
 #include "driver/option_table.h"
-#include "support/error.h"
-#include "targets/registry.h"
 
 namespace tw::driver::api {
 namespace {

@@ -2,11 +2,9 @@
 
 #include <new>
 #include <nlohmann/json.hpp>
-#include <set>
 
 #include "driver/failure.h"
 #include "driver/option_table.h"
-#include "frontend/onnx/imported.h"
 #include "frontend/onnx/shape_binding.h"
 
 namespace tw::driver::api {

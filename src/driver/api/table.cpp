@@ -1,6 +1,4 @@
 // The table of tilewright/compiler.h: arguments checked, errors as status objects, nothing else.
-#include <memory>
-
 #include "driver/api/compilation.h"
 #include "driver/api/options.h"
 #include "driver/api/status.h"

@@ -1,10 +1,5 @@
 #include "driver/api/tensors.h"
 
-#include <span>
-#include <utility>
-
-#include "support/error.h"
-
 namespace tw::driver::api {
 namespace {
 

@@ -1,7 +1,5 @@
 #include "driver/artefact/assemble.h"
 
-#include <numeric>
-
 #include "driver/artefact/code_store.h"
 #include "driver/artefact/place_entry.h"
 #include "driver/code/format_type.h"
@@ -23,8 +21,7 @@ format::KernelUse use_of(const loop::Kernel& kernel, const format::Kernel& place
   }
   if (device == DeviceKind::kCpu) return use;
   if (code.cuda.workspace_bytes > 0) use.arguments.push_back({format::DataType::kU8, code.cuda.workspace_bytes, true});
-  std::vector<int64_t> places(use.arguments.size());
-  std::iota(places.begin(), places.end(), 0);
+  std::vector<int64_t> places = sequence(use.arguments.size());
   const format::CudaStep step = format::step_over_tiles(0, kernel.tiles, code.cuda, places);
   use.launch = format::launch_key(placed.name, step);
   use.arguments = mapped(format::buffers_of(step), [&](int64_t place) { return use.arguments[place]; });

@@ -1,7 +1,5 @@
 #include "driver/artefact/embed_loop.h"
 
-#include <optional>
-
 #include "support/error.h"
 #include "support/join.h"
 

@@ -1,8 +1,6 @@
 #include "driver/artefact/place_entry.h"
 
 #include <algorithm>
-#include <optional>
-#include <set>
 
 #include "driver/artefact/embed_loop.h"
 #include "driver/artefact/extent_input.h"
@@ -12,7 +10,6 @@
 #include "graph/error_output.h"
 #include "runtime/format/cuda_step.h"
 #include "runtime/format/turns.h"
-#include "support/error.h"
 #include "support/join.h"
 
 namespace tw::driver {
@@ -147,10 +144,9 @@ class Placer {
       std::map<std::string, int64_t> temporaries;
       const std::vector<loop::Kernel>& kernels = code_.groups[g].lowered.loops->kernels;
       for (size_t k = 0; k < kernels.size(); ++k) {
-        std::vector<int64_t> args;
-        for (const loop::Buffer& p : kernels[k].params) {
-          args.push_back(buffer_of_param(code_.groups[g].params.at(p.name), p.name, temporaries));
-        }
+        std::vector<int64_t> args = mapped(kernels[k].params, [&](const loop::Buffer& p) {
+          return buffer_of_param(code_.groups[g].params.at(p.name), p.name, temporaries);
+        });
         const std::string& group = code_.groups[g].name;
         const std::string name = kernels.size() == 1 ? group : fmt::format("{} ({})", group, kernels[k].name);
         const ProgramCode::Entry& code = kernels_.entry(program, k);
@@ -279,8 +275,7 @@ class Placer {
   static void keep_small(std::vector<BufferRequest>& requests, int64_t steps) {
     constexpr int64_t kPart = 32;
     int64_t left = plan_memory(requests).arena_bytes / kPart;
-    std::vector<BufferRequest*> by_size;
-    for (BufferRequest& request : requests) by_size.push_back(&request);
+    std::vector<BufferRequest*> by_size = by_index(requests.size(), [&](size_t i) { return &requests[i]; });
     std::ranges::stable_sort(by_size, {}, [](const BufferRequest* r) { return r->bytes; });
     for (BufferRequest* request : by_size) {
       left -= request->bytes;

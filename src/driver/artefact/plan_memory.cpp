@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <bit>
-#include <numeric>
 
 #include "support/error.h"
+#include "support/join.h"
 #include "support/math.h"
 
 namespace tw::driver {
@@ -140,10 +140,8 @@ class MemoryPlanner {
 
   MemoryPlan run() {
     plan_.offsets.assign(requests_.size(), 0);
-    std::vector<size_t> order(requests_.size());
-    std::iota(order.begin(), order.end(), 0);
-    std::stable_sort(order.begin(), order.end(),
-                     [&](size_t a, size_t b) { return requests_[a].bytes > requests_[b].bytes; });
+    std::vector<size_t> order = sequence<size_t>(requests_.size());
+    std::ranges::stable_sort(order, [&](size_t a, size_t b) { return requests_[a].bytes > requests_[b].bytes; });
     for (const size_t i : order) place(i);
     return std::move(plan_);
   }

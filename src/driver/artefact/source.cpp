@@ -5,7 +5,6 @@
 #include <nlohmann/json.hpp>
 
 #include "runtime/format/error.h"
-#include "support/error.h"
 #include "support/hash.h"
 
 namespace tw::driver {

@@ -7,7 +7,6 @@
 #include <mutex>
 
 #include "runtime/format/atomic_file.h"
-#include "support/error.h"
 #include "support/hash.h"
 #include "support/mapped_file.h"
 #include "support/memory.h"

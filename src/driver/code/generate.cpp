@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <optional>
 #include <thread>
 
 #include "driver/code/format_type.h"

@@ -2,11 +2,9 @@
 
 #include <algorithm>
 #include <bit>
-#include <type_traits>
 
 #include "dataflow/work.h"
 #include "schedule/match/contraction.h"
-#include "support/error.h"
 #include "support/join.h"
 #include "te/join_outputs.h"
 #include "te/merge_axes.h"
@@ -172,29 +170,6 @@ std::vector<InPlaceTe> in_place_of(const GroupInputs& in, const GroupTe& te,
   return all;
 }
 
-}  // namespace
-
-std::string text_of(const GroupTe& te) {
-  std::string text = te::to_string(te.program);
-  for (const auto& [tensor, layout] : te.kept) text += fmt::format("constant {}\n", tensor);
-  return text;
-}
-
-GroupTe build_te(const GroupInputs& in) {
-  const std::vector<transform::StateNames> states = states_of(in);
-  const auto is_slice = [&](const transform::StateNames& state) {
-    return transform::in_place(in.ops, in.graph, in.group, in.graph.find_value(state.before), in.group.outputs[0]) ==
-           transform::InPlace::kSlice;
-  };
-  if (std::ranges::any_of(states, is_slice)) return slice_te(in);
-  GroupTe te = te_of(in, *in.group.body);
-  merge_axes(te);
-  te.in_place = in_place_of(in, te, states);
-  return te;
-}
-
-namespace {
-
 // Of `dims` dims that become others by fusing: whether each is one with that behind it. None are, if they change in
 // another way, too.
 std::vector<bool> fused_dims(const Layout& layout, size_t dims) {
@@ -212,24 +187,6 @@ std::vector<bool> fused_dims(const Layout& layout, size_t dims) {
   }
   return joined;
 }
-
-}  // namespace
-
-std::map<graph::ValueId, std::vector<bool>> joined_dims(const GroupInputs& in) {
-  const GroupTe te = te_of(in, *in.group.body);
-  const std::map<std::string, Layout> merged = te::mergeable_axes(te.program);
-  std::map<graph::ValueId, std::vector<bool>> joined;
-  for (const auto& [tensor, id] : te.values) {
-    if (in.graph.value(id).is_kept()) continue;
-    const Layout layout = value_or(merged, tensor, Layout());
-    const std::vector<bool> here = fused_dims(layout, in.graph.value(id).type.shape.size());
-    const auto [all, fresh] = joined.try_emplace(id, here);
-    for (size_t d = 0; !fresh && d < here.size(); ++d) all->second[d] = all->second[d] && here[d];
-  }
-  return joined;
-}
-
-namespace {
 
 // Fields one behind the other, each with its size.
 class Key {
@@ -279,6 +236,39 @@ class Key {
 enum class ValueSource : uint8_t { kRead, kStored, kBound };  // at run time; a constant in memory; one in the code
 
 }  // namespace
+
+std::string text_of(const GroupTe& te) {
+  std::string text = te::to_string(te.program);
+  for (const auto& [tensor, layout] : te.kept) text += fmt::format("constant {}\n", tensor);
+  return text;
+}
+
+GroupTe build_te(const GroupInputs& in) {
+  const std::vector<transform::StateNames> states = states_of(in);
+  const auto is_slice = [&](const transform::StateNames& state) {
+    return transform::in_place(in.ops, in.graph, in.group, in.graph.find_value(state.before), in.group.outputs[0]) ==
+           transform::InPlace::kSlice;
+  };
+  if (std::ranges::any_of(states, is_slice)) return slice_te(in);
+  GroupTe te = te_of(in, *in.group.body);
+  merge_axes(te);
+  te.in_place = in_place_of(in, te, states);
+  return te;
+}
+
+std::map<graph::ValueId, std::vector<bool>> joined_dims(const GroupInputs& in) {
+  const GroupTe te = te_of(in, *in.group.body);
+  const std::map<std::string, Layout> merged = te::mergeable_axes(te.program);
+  std::map<graph::ValueId, std::vector<bool>> joined;
+  for (const auto& [tensor, id] : te.values) {
+    if (in.graph.value(id).is_kept()) continue;
+    const Layout layout = value_or(merged, tensor, Layout());
+    const std::vector<bool> here = fused_dims(layout, in.graph.value(id).type.shape.size());
+    const auto [all, fresh] = joined.try_emplace(id, here);
+    for (size_t d = 0; !fresh && d < here.size(); ++d) all->second[d] = all->second[d] && here[d];
+  }
+  return joined;
+}
 
 std::string te_key(const GroupInputs& in) {
   const graph::Graph& body = *in.group.body;

@@ -61,6 +61,28 @@ class SliceWriter {
   const int64_t rows_;
 };
 
+bool has_param(const loop::Kernel& kernel, const std::string& name) {
+  return std::ranges::find(kernel.params, name, &loop::Buffer::name) != kernel.params.end();
+}
+
+void put_in_place(loop::Program& program, const InPlaceTe& state) {
+  bool changed = false;
+  for (loop::Kernel& kernel : program.kernels) {
+    const auto next = std::ranges::find(kernel.params, state.next, &loop::Buffer::name);
+    TW_CHECK(!changed || state.before.empty() || !has_param(kernel, state.before),
+             "kernel {} reads a state that the group has changed", kernel.name);
+    if (next == kernel.params.end()) continue;
+    TW_CHECK(!kernel.is_implemented(), "kernel {} changes a state and has no code of ours", kernel.name);
+    if (state.is_slice()) {
+      const int64_t rows = next->shape[static_cast<size_t>(state.axis)];
+      kernel = SliceWriter(state, rows).run(std::move(kernel));
+    } else if (!state.before.empty()) {
+      kernel = read_from(std::move(kernel), state.before, state.next);
+    }
+    changed = true;
+  }
+}
+
 }  // namespace
 
 std::string text_of(const InPlaceTe& t) {
@@ -89,32 +111,6 @@ void verify_in_place(const te::Program& program, const InPlaceTe& in_place) {
     }
   }
 }
-
-namespace {
-
-bool has_param(const loop::Kernel& kernel, const std::string& name) {
-  return std::ranges::find(kernel.params, name, &loop::Buffer::name) != kernel.params.end();
-}
-
-void put_in_place(loop::Program& program, const InPlaceTe& state) {
-  bool changed = false;
-  for (loop::Kernel& kernel : program.kernels) {
-    const auto next = std::ranges::find(kernel.params, state.next, &loop::Buffer::name);
-    TW_CHECK(!changed || state.before.empty() || !has_param(kernel, state.before),
-             "kernel {} reads a state that the group has changed", kernel.name);
-    if (next == kernel.params.end()) continue;
-    TW_CHECK(!kernel.is_implemented(), "kernel {} changes a state and has no code of ours", kernel.name);
-    if (state.is_slice()) {
-      const int64_t rows = next->shape[static_cast<size_t>(state.axis)];
-      kernel = SliceWriter(state, rows).run(std::move(kernel));
-    } else if (!state.before.empty()) {
-      kernel = read_from(std::move(kernel), state.before, state.next);
-    }
-    changed = true;
-  }
-}
-
-}  // namespace
 
 loop::Program put_in_place(const loop::Program& program, std::span<const InPlaceTe> states) {
   loop::Program out = program;

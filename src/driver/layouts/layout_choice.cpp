@@ -1,7 +1,6 @@
 #include "driver/layouts/layout_choice.h"
 
 #include <algorithm>
-#include <set>
 
 #include "driver/layouts/layout_times.h"
 #include "support/join.h"

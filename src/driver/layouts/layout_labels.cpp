@@ -1,8 +1,8 @@
 #include "driver/layouts/layout_labels.h"
 
 #include <algorithm>
-#include <numeric>
 
+#include "support/join.h"
 #include "transform/layout/reorder_values.h"
 #include "transform/storage_order.h"
 
@@ -37,8 +37,7 @@ std::vector<Layout> layouts_of(const graph::Value& value, const std::vector<bool
   std::vector<Layout> layouts = {value.layout};
   const std::vector<std::vector<int64_t>> parts = parts_of(value, joined);
   if (parts.size() > kMostDims) return layouts;
-  std::vector<size_t> turn(parts.size());
-  std::iota(turn.begin(), turn.end(), size_t{0});
+  std::vector<size_t> turn = sequence<size_t>(parts.size());
   while (std::next_permutation(turn.begin(), turn.end())) {
     std::vector<int64_t> order;
     for (const size_t p : turn) order.insert(order.end(), parts[p].begin(), parts[p].end());

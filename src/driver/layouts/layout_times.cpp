@@ -1,7 +1,6 @@
 #include "driver/layouts/layout_times.h"
 
 #include <algorithm>
-#include <set>
 
 #include "support/join.h"
 #include "support/random.h"

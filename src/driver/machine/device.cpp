@@ -6,7 +6,6 @@
 #include <nlohmann/json.hpp>
 
 #include "driver/machine/bounds.h"
-#include "driver/machine/parameters_file.h"
 #include "measure/cuda_executor.h"
 #include "runtime/format/atomic_file.h"
 #include "support/hash.h"

@@ -1,9 +1,5 @@
 #include "driver/machine/device_kernels.h"
 
-#include <fmt/format.h>
-
-#include <string_view>
-
 #include "support/error.h"
 
 namespace tw::driver::machine {

@@ -4,15 +4,12 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
-#include <optional>
 
 #include "driver/machine/bounds.h"
 #include "driver/machine/measure.h"
-#include "driver/machine/parameters_file.h"
 #include "measure/cuda_executor.h"
 #include "runtime/format/atomic_file.h"
 #include "runtime/format/error.h"
-#include "support/error.h"
 #include "support/file_lock.h"
 #include "support/hash.h"
 #include "support/text.h"

@@ -9,6 +9,7 @@
 #include "driver/machine/kernels.h"
 #include "runtime/format/error.h"
 #include "runtime/memory.h"
+#include "support/join.h"
 #endif
 
 namespace tw::driver::machine {
@@ -92,8 +93,7 @@ class Machine {
 
   // Levels of info_ are those of the system; where it says nothing, as many as the curve shows.
   void set_capacities(const std::vector<LatencyPoint>& curve) {
-    std::vector<int64_t> claimed;
-    for (const targets::HostCache& cache : cpu_.caches) claimed.push_back(cache.bytes);
+    std::vector<int64_t> claimed = mapped(cpu_.caches, &targets::HostCache::bytes);
     const std::vector<int64_t> found = reconcile_capacities(claimed, detect_capacities(curve));
     if (found.empty()) return;
     const std::vector<MemoryLevel> known = info_.levels;
@@ -152,8 +152,7 @@ class Machine {
         rate_alone(fma, kSampleNs);
         return rate_alone(clock, kSampleNs / 8);
       });
-      std::vector<Work> works;
-      for (int unit = 0; unit < cpu_.compute_units; ++unit) works.push_back(bench_.fma(peak.vector_bytes));
+      std::vector<Work> works = by_index(cpu_.compute_units, [&](int unit) { return bench_.fma(peak.vector_bytes); });
       add_together(peak.all_flop_per_ns, std::move(works));
     }
   }

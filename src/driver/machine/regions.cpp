@@ -1,5 +1,4 @@
 #include <atomic>
-#include <vector>
 
 #include "driver/machine/measure.h"
 #include "driver/machine/sampling.h"

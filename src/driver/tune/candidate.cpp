@@ -1,10 +1,7 @@
 #include "driver/tune/candidate.h"
 
 #include <algorithm>
-#include <functional>
-#include <map>
 
-#include "support/error.h"
 #include "support/join.h"
 #include "support/parallel.h"
 #include "te/reads.h"
@@ -28,10 +25,8 @@ void try_step(CandidateCode& candidate, const std::function<void()>& step) {
 // For each candidate the first one with the same loops.
 std::vector<size_t> find_equal(const std::vector<CandidateCode>& candidates) {
   std::map<std::string, size_t> seen;
-  std::vector<size_t> first;
-  for (size_t i = 0; i < candidates.size(); ++i)
-    first.push_back(seen.try_emplace(loop::to_string(candidates[i].loops), i).first->second);
-  return first;
+  return by_index(candidates.size(),
+                  [&](size_t i) { return seen.try_emplace(loop::to_string(candidates[i].loops), i).first->second; });
 }
 
 // Parameters of all kernels, each once, in order of appearance.

@@ -2,12 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <set>
 
 #include "driver/tune/candidate.h"
 #include "driver/tune/tolerance.h"
 #include "schedule/match/stages.h"
-#include "support/error.h"
 
 namespace tw::driver {
 namespace {

@@ -2,9 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <utility>
 
-#include "support/error.h"
 #include "support/join.h"
 
 namespace tw::driver {

@@ -1,9 +1,5 @@
 #include "driver/tune/prepared_task.h"
 
-#include <map>
-#include <string>
-#include <utility>
-
 #include "support/join.h"
 
 namespace tw::driver {

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <set>
 
 #include "driver/tune/tolerance.h"
 #include "expr/tf32.h"

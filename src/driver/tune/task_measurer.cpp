@@ -1,11 +1,9 @@
 #include "driver/tune/task_measurer.h"
 
 #include <algorithm>
-#include <utility>
 
 #include "measure/cuda_executor.h"
 #include "measure/worker_measurer.h"
-#include "targets/registry.h"
 
 namespace tw::driver {
 namespace {

@@ -16,6 +16,32 @@ constexpr double kFunctionUlps = 2;  // of an element-wise function, times kSafe
 // Sums of 16-bit floats are kept in f32.
 DataType accumulator(DataType type) { return type.bits() < 32 ? DataType::f32() : type; }
 
+double root_mean_square(const std::vector<double>& values) {
+  double square = 0;
+  for (const double v : values) square += v * v;
+  return values.empty() ? 0 : std::sqrt(square / static_cast<double>(values.size()));
+}
+
+double median_of_others_than_zero(std::vector<double> values) {
+  std::erase(values, 0.0);
+  if (values.empty()) return 0;
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::ranges::nth_element(values, middle);
+  return *middle;
+}
+
+// By Welford's recurrence: the difference of two large sums would lose a small spread.
+double standard_deviation(const std::vector<double>& values) {
+  double mean = 0, squares = 0, count = 0;
+  for (const double v : values) {
+    if (!std::isfinite(v)) continue;
+    const double from_mean = v - mean;
+    mean += from_mean / ++count;
+    squares += from_mean * (v - mean);
+  }
+  return count > 0 ? std::sqrt(squares / count) : 0;
+}
+
 }  // namespace
 
 double unit_roundoff(DataType type) { return std::ldexp(1.0, -significand_bits(type)); }
@@ -36,46 +62,12 @@ RoundingErrors rounding_errors(DataType type) {
           kFunctionUlps / kSafety * subnormal};
 }
 
-namespace {
-
-double root_mean_square(const std::vector<double>& values) {
-  double square = 0;
-  for (const double v : values) square += v * v;
-  return values.empty() ? 0 : std::sqrt(square / static_cast<double>(values.size()));
-}
-
-double median_of_others_than_zero(std::vector<double> values) {
-  std::erase(values, 0.0);
-  if (values.empty()) return 0;
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::ranges::nth_element(values, middle);
-  return *middle;
-}
-
-}  // namespace
-
 void finish_bounds(DataType type, const std::vector<double>& values, std::vector<double>& bounds, MinBound min) {
   const double floor = min == MinBound::kMean ? root_mean_square(bounds) : median_of_others_than_zero(bounds);
   for (size_t i = 0; i < bounds.size(); ++i) {
     if (floor > 0) bounds[i] = kSafety * std::max(bounds[i], floor) + 2 * ulp(type, values[i]);
   }
 }
-
-namespace {
-
-// By Welford's recurrence: the difference of two large sums would lose a small spread.
-double standard_deviation(const std::vector<double>& values) {
-  double mean = 0, squares = 0, count = 0;
-  for (const double v : values) {
-    if (!std::isfinite(v)) continue;
-    const double from_mean = v - mean;
-    mean += from_mean / ++count;
-    squares += from_mean * (v - mean);
-  }
-  return count > 0 ? std::sqrt(squares / count) : 0;
-}
-
-}  // namespace
 
 WorstElement compare(const std::string& name, const RefTensor& got, const RefTensor& want,
                      const std::vector<double>& bounds, const std::vector<double>& operator_bounds) {

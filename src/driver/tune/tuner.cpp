@@ -2,13 +2,9 @@
 
 #include <chrono>
 #include <deque>
-#include <functional>
 #include <future>
-#include <stdexcept>
-#include <utility>
 
 #include "driver/tune/task_results.h"
-#include "support/error.h"
 #include "support/join.h"
 #ifdef TW_HAVE_CUDA
 #include "driver/code/template_code.h"

@@ -4,10 +4,8 @@
 #include <cmath>
 #include <filesystem>
 
-#include "driver/code/generate.h"
 #include "driver/machine/parameters_file.h"
 #include "measure/protocol.h"
-#include "targets/x86_64/host.h"
 
 namespace tw::driver {
 namespace {

@@ -5,7 +5,6 @@
 
 #include "measure/cuda_executor.h"
 #include "measure/worker.h"
-#include "support/error.h"
 #ifdef TW_HAVE_CUDA
 #include "codegen/cuda/cubin_worker.h"
 #endif

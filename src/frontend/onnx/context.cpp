@@ -3,7 +3,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <numeric>
 
 #include "frontend/onnx/file/element_type.h"
 
@@ -174,12 +173,6 @@ double NodeContext::const_float(size_t k, std::string_view role) const {
     throw UserError("input '{}' is {}, it must hold one number", role, to_string(tensor.type));
   }
   return tensor.at(0);
-}
-
-std::vector<int64_t> sequence(int64_t count, int64_t first) {
-  std::vector<int64_t> numbers(count);
-  std::iota(numbers.begin(), numbers.end(), first);
-  return numbers;
 }
 
 Shape along_axis(int64_t rank, int64_t axis, int64_t extent) {

@@ -110,8 +110,6 @@ class NodeContext {
   mutable std::set<std::string> used_;
 };
 
-/// `first`, `first` + 1, .., `count` numbers: all axes of a rank.
-std::vector<int64_t> sequence(int64_t count, int64_t first = 0);
 /// The shape of `rank` that has `extent` at `axis` and 1 elsewhere.
 Shape along_axis(int64_t rank, int64_t axis, int64_t extent);
 /// `axis` in [-rank, rank) as 0 <= result < rank; UserError otherwise.

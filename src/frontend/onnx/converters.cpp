@@ -38,8 +38,7 @@ Converter plain(std::string_view op, size_t inputs, std::vector<PlainAttribute> 
   return [op, inputs, attributes = std::move(attributes)](NodeContext& c) -> Outputs {
     graph::Attrs attrs;
     for (const PlainAttribute& a : attributes) attrs[a.key] = value_of(c, a);
-    std::vector<ValueId> operands;
-    for (size_t k = 0; k < inputs; ++k) operands.push_back(c.input(k));
+    std::vector<ValueId> operands = by_index(inputs, [&](size_t k) { return c.input(k); });
     return {c.emit().op(op, std::move(operands), std::move(attrs))};
   };
 }

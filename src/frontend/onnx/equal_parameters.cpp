@@ -1,5 +1,3 @@
-#include <map>
-#include <string>
 #include <unordered_set>
 
 #include "frontend/onnx/importer.h"

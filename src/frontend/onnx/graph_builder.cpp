@@ -5,6 +5,7 @@
 #include "frontend/onnx/file/tensor_data.h"
 #include "frontend/onnx/limits.h"
 #include "support/error.h"
+#include "support/join.h"
 
 namespace tw::frontend {
 
@@ -118,10 +119,9 @@ bool GraphBuilder::can_fold(const graph::OpCall& call, const std::vector<TensorT
 }
 
 std::vector<ValueId> GraphBuilder::fold(const graph::OpCall& call, const std::string& value_name) {
-  std::vector<graph::RefTensor> inputs;
-  for (size_t k = 0; k < call.inputs.size(); ++k) {
-    inputs.push_back(call.present[k] ? elements(call.node.inputs[k]) : graph::RefTensor::zeros(call.inputs[k]));
-  }
+  std::vector<graph::RefTensor> inputs = by_index(call.inputs.size(), [&](size_t k) {
+    return call.present[k] ? elements(call.node.inputs[k]) : graph::RefTensor::zeros(call.inputs[k]);
+  });
   std::vector<graph::RefTensor> results = ops_.at(call.node.op).reference(call, inputs);
   std::vector<ValueId> ids;
   for (graph::RefTensor& result : results) {

@@ -37,10 +37,8 @@ Outputs Importer::call_function(const onnx::FunctionProto& function, NodeContext
   visited_.insert(&function);
   for (int k = 0; k < function.input_size(); ++k) define(scope, function.input(k), {c.input_or_absent(k)});
   import_nodes(function.node(), {function.output().begin(), function.output().end()}, scope);
-  Outputs outputs;
-  for (const std::string& name : function.output())
-    outputs.push_back(result_of(scope, "function", function.name(), name));
-  return outputs;
+  return mapped(function.output(),
+                [&](const std::string& name) { return result_of(scope, "function", function.name(), name); });
 }
 
 NameScope Importer::scope_of_body(const onnx::GraphProto& body, const NameScope& outer, const std::string& prefix) {

@@ -1,6 +1,5 @@
 #include "frontend/onnx/imported.h"
 
-#include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>

@@ -5,7 +5,6 @@
 #include "core/special_values.h"
 #include "frontend/onnx/limits.h"
 #include "frontend/onnx/liveness.h"
-#include "support/error.h"
 
 namespace tw::frontend {
 
@@ -23,6 +22,11 @@ Opsets read_opset_list(const google::protobuf::RepeatedPtrField<onnx::OperatorSe
 
 int64_t opset_of(const NameScope& scope, const std::string& domain) {
   return value_or(*scope.opsets, canonical_domain(domain), 0);
+}
+
+// Bytes that products may multiply as they are: dequantized here they would be floats for good.
+bool is_quantized_weight(const TensorType& type) {
+  return type.type.is_int() && type.type.bits() == 8 && type.shape.size() >= 2;
 }
 
 }  // namespace
@@ -164,15 +168,6 @@ std::vector<TensorType> Importer::input_types_or_survey(const std::vector<const 
     throw;
   }
 }
-
-namespace {
-
-// Bytes that products may multiply as they are: dequantized here they would be floats for good.
-bool is_quantized_weight(const TensorType& type) {
-  return type.type.is_int() && type.type.bits() == 8 && type.shape.size() >= 2;
-}
-
-}  // namespace
 
 void Importer::add_initializers(const onnx::GraphProto& graph, const Names& needed, NameScope& scope) {
   for (const auto& tensor : graph.initializer()) {

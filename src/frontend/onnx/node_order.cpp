@@ -1,14 +1,11 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <functional>
 #include <queue>
-#include <unordered_map>
 #include <unordered_set>
 
 #include "frontend/onnx/importer.h"
 #include "frontend/onnx/limits.h"
-#include "support/error.h"
 
 namespace tw::frontend {
 namespace {

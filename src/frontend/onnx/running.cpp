@@ -1,7 +1,5 @@
 #include "frontend/onnx/running.h"
 
-#include <vector>
-
 namespace tw::frontend {
 
 ValueId shifted(Emitter& e, ValueId x, int64_t axis, int64_t distance, std::string_view op) {

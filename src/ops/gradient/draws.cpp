@@ -1,6 +1,5 @@
 #include "ops/gradient/draws.h"
 
-#include "core/philox.h"
 #include "expr/elementary.h"
 
 namespace tw::ops {

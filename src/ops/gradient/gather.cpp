@@ -6,7 +6,6 @@
 //   scatter_sum and its like        gather and its like
 //   one_hot                         sums of dy where it is hot and where it is not
 #include "ops/gradient/rules.h"
-#include "support/join.h"
 
 namespace tw::ops {
 namespace {
@@ -61,9 +60,9 @@ Term summed_by_line(const GradientCall& g, int64_t axis, int64_t extent) {
   Shape shape(g.dy().rank(), 1);  // of the indices, beside dy
   std::ranges::copy(g.x(1).shape(), shape.begin() + axis);
   const Term line = reshape(at, shape);
-  std::vector<Term> sums;
-  for (int64_t v = 0; v < extent; ++v)
-    sums.push_back(sum(where(compare("equal", line, v), g.dy(), 0), axes_from(axis, axis + reads)));
+  std::vector<Term> sums = by_index(extent, [&](int64_t v) {
+    return sum(where(compare("equal", line, v), g.dy(), 0), axes_from(axis, axis + reads));
+  });
   Shape one = g.x().shape();
   one[axis] = 1;
   for (Term& s : sums) s = reshape(s, one);

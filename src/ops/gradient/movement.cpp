@@ -47,8 +47,7 @@ Terms of_slice(const GradientCall& g) {
   const Ints &starts = g.node().ints_attr("starts"), &steps = g.node().ints_attr("steps");
   const Shape x = g.x().shape(), y = g.dy().shape();
   if (num_elements(y) == 0) return {g.builder.filled(0, g.x().type())};
-  Ints apart;
-  for (const int64_t step : steps) apart.push_back(std::abs(step));
+  Ints apart = mapped(steps, [&](const int64_t step) { return std::abs(step); });
   const Term dx = spaced(reversed(g.dy(), steps), apart);
   Ints pads(2 * x.size(), 0);
   for (size_t d = 0; d < x.size(); ++d) {

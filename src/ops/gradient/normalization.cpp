@@ -3,8 +3,6 @@
 // (rms_norm has no mean: r (h - n mean(h n))). Statistics are computed again from x, in f32 for f16 and bf16, but for
 // those that layer_norm returns. batch_norm's are inputs with gradients of their own, so that its training form (the
 // batch's statistics computed before it) needs no rule.
-#include <optional>
-
 #include "ops/gradient/rules.h"
 #include "ops/reduce_te.h"
 

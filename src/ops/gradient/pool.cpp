@@ -1,7 +1,5 @@
 // Poolings give each element what the windows that read it pass on (operator unpool). max_pool's windows pass all to
 // their first largest element; avg_pool's an equal share, lp_pool's dy y^(1 - p) |x|^(p - 1) sign(x).
-#include <utility>
-
 #include "ops/gradient/rules.h"
 #include "ops/window.h"
 #include "support/math.h"

@@ -1,7 +1,5 @@
 #include "ops/gradient/rules.h"
 
-#include <numeric>
-
 namespace tw::ops {
 
 double number_attr(const GradientCall& g, const std::string& key, double fallback) {
@@ -11,16 +9,10 @@ double number_attr(const GradientCall& g, const std::string& key, double fallbac
 }
 
 Term positions(const GradientCall& g, int64_t n, int64_t axis, size_t rank) {
-  Ints numbers(n);
-  std::iota(numbers.begin(), numbers.end(), 0);
-  return along(g.builder.integers(numbers), axis, rank);
+  return along(g.builder.integers(sequence(n)), axis, rank);
 }
 
-Ints axes_from(int64_t first, size_t rank) {
-  Ints axes(static_cast<int64_t>(rank) - first);
-  std::iota(axes.begin(), axes.end(), first);
-  return axes;
-}
+Ints axes_from(int64_t first, size_t rank) { return sequence(static_cast<int64_t>(rank) - first, first); }
 
 Term spaced(const Term& x, const Ints& steps) {
   Shape split, joint;

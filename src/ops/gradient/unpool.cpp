@@ -9,7 +9,6 @@
 // window that is its largest, a NaN where the window has one; of windows that read padding only as many as a window
 // reads. Attributes: those of max_pool. te: the least number of those that equal y, a reduction of one value that goes
 // along any axis.
-#include "ops/common.h"
 #include "ops/families.h"
 #include "ops/window.h"
 #include "support/math.h"
@@ -76,8 +75,7 @@ LastWindow last_window(const Unpool& u, size_t d, const Expr& i) {
 Tensors te_unpool(const OpCall& call, te::Builder& builder, const Tensors& inputs) {
   const Unpool u = unpool_of(call);
   const TensorType y = infer(call)[0];
-  Shape readers;
-  for (size_t d = 0; d < u.rank(); ++d) readers.push_back(ceil_div(u.kernel[d], u.strides[d]));
+  Shape readers = by_index(u.rank(), [&](size_t d) { return ceil_div(u.kernel[d], u.strides[d]); });
   const auto element = [&](const Exprs& i, const Exprs& r) {
     Exprs at{i[0], i[1]}, exist;
     Expr place = Expr(0);

@@ -2,12 +2,9 @@
 
 #include <algorithm>
 #include <bit>
-#include <numeric>
-#include <set>
 
 #include "expr/affine.h"
 #include "schedule/match/stages.h"
-#include "support/join.h"
 #include "te/reads.h"
 #include "te/rewrite.h"
 
@@ -83,8 +80,7 @@ class RoleFinder {
 
 // The order that brings dimensions along batch and rows to the front, in the order of their roles.
 std::vector<int64_t> rows_first(const Roles& roles) {
-  std::vector<int64_t> order(roles.size());
-  std::iota(order.begin(), order.end(), 0);
+  std::vector<int64_t> order = sequence(roles.size());
   std::ranges::stable_sort(order, {}, [&](int64_t d) { return roles[d] == kPrivate ? INT32_MAX : roles[d]; });
   return order;
 }
@@ -193,6 +189,21 @@ void set_extent(te::Compute& c, size_t axis, int64_t extent) {
   for (te::Tensor& t : c.outputs) t.shape[axis] = extent;
 }
 
+constexpr int64_t kMinLines = 8;    // of a matrix
+constexpr int64_t kRows = 16;       // of an instruction
+constexpr int64_t kMaxRows = 128;   // of a tile
+constexpr int64_t kMaxParts = 128;  // of rows that a reduction combines: a thread adds them one by one
+
+// Rows that leave the group are what is combined: what is computed of them alone belongs to the reduction.
+void end_at_output(const te::Program& program, ChainSegment& segment) {
+  std::vector<std::string>& stages = segment.stages;
+  const auto leaves = [&](const std::string& stage) { return program.is_output(stage); };
+  const auto last = std::ranges::find_if(stages.rbegin(), stages.rend(), leaves);
+  if (last == stages.rend()) return;
+  const std::vector<std::string> until(stages.begin(), last.base());
+  if (is_closed(program, until)) stages = until;
+}
+
 }  // namespace
 
 bool is_heavy(const te::Program& program, const ChainSegment& segment) {
@@ -272,29 +283,6 @@ int64_t bytes_between(const Chain& chain, const te::Program& block) {
   }
   return bytes;
 }
-
-namespace {
-
-constexpr int64_t kMinLines = 8;    // of a matrix
-constexpr int64_t kRows = 16;       // of an instruction
-constexpr int64_t kMaxRows = 128;   // of a tile
-constexpr int64_t kMaxParts = 128;  // of rows that a reduction combines: a thread adds them one by one
-
-}  // namespace
-
-namespace {
-
-// Rows that leave the group are what is combined: what is computed of them alone belongs to the reduction.
-void end_at_output(const te::Program& program, ChainSegment& segment) {
-  std::vector<std::string>& stages = segment.stages;
-  const auto leaves = [&](const std::string& stage) { return program.is_output(stage); };
-  const auto last = std::ranges::find_if(stages.rbegin(), stages.rend(), leaves);
-  if (last == stages.rend()) return;
-  const std::vector<std::string> until(stages.begin(), last.base());
-  if (is_closed(program, until)) stages = until;
-}
-
-}  // namespace
 
 Result<ReducedProduct> match_combined_rows(const te::Program& program) {
   const te::Compute* sum = find_contraction(program);

@@ -104,8 +104,7 @@ Result<Contraction> match_contraction(const te::Compute& compute) {
   if (match.tf32 != rounds_to_tf32(operands->b)) return declined("{} rounds one operand to tf32", compute.name());
   match.column = compute.axes.back();
   const auto rows_for = [&](const Expr& b) {
-    return std::count_if(compute.axes.begin(), compute.axes.end(),
-                         [&](const te::Axis& x) { return !te::uses_axis(b, x.name); });
+    return std::ranges::count_if(compute.axes, [&](const te::Axis& x) { return !te::uses_axis(b, x.name); });
   };
   const bool a_has = te::uses_axis(match.a, match.column.name);
   const bool b_has = te::uses_axis(match.b, match.column.name);

@@ -156,26 +156,6 @@ size_t shared_prefix(const te::Compute& reader, const te::Compute& source) {
   return prefix;
 }
 
-}  // namespace
-
-size_t common_rows(const te::Program& program) {
-  const te::Compute& output = program.computes.back();
-  size_t rows = output.axes.size();
-  for (const te::Compute& source : program.computes) {
-    if (source.name() == output.name()) continue;
-    for (const te::Compute& reader : program.computes) {
-      if (te::count_reads(reader, source.name()) > 0) rows = std::min(rows, shared_prefix(reader, source));
-    }
-  }
-  // A last axis that is itself the row would leave nothing to vectorise, unless the reductions run along contiguous
-  // elements (a mean over the last axis).
-  const bool inside = std::ranges::all_of(
-      program.computes, [](const te::Compute& c) { return !c.is_reduction() || reduces_contiguous(c); });
-  return output.is_reduction() || inside ? rows : std::min(rows, output.axes.size() - 1);
-}
-
-namespace {
-
 // The output of most elements, the last one of them: it owns the tiles.
 std::string row_owner(const te::Program& program) {
   const te::Compute* owner = nullptr;
@@ -201,6 +181,22 @@ void part_from_owner(Schedule& s, const std::string& owner, RowProgram& rows) {
 }
 
 }  // namespace
+
+size_t common_rows(const te::Program& program) {
+  const te::Compute& output = program.computes.back();
+  size_t rows = output.axes.size();
+  for (const te::Compute& source : program.computes) {
+    if (source.name() == output.name()) continue;
+    for (const te::Compute& reader : program.computes) {
+      if (te::count_reads(reader, source.name()) > 0) rows = std::min(rows, shared_prefix(reader, source));
+    }
+  }
+  // A last axis that is itself the row would leave nothing to vectorise, unless the reductions run along contiguous
+  // elements (a mean over the last axis).
+  const bool inside = std::ranges::all_of(
+      program.computes, [](const te::Compute& c) { return !c.is_reduction() || reduces_contiguous(c); });
+  return output.is_reduction() || inside ? rows : std::min(rows, output.axes.size() - 1);
+}
 
 void part_outputs(Schedule& s, const std::vector<std::string>& outputs, const PartedOutputs& parted) {
   Schedule copies;

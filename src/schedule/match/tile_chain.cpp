@@ -59,47 +59,6 @@ std::string why_rows_declined(const te::Program& program, size_t rows, int64_t l
   return out.is_reduction() || out.axes.size() == rows ? out.name() + " has no elements" : "";
 }
 
-}  // namespace
-
-int64_t tile_bytes(const Chain& chain, int64_t rows, int64_t warps) {
-  constexpr int64_t kKept = 64, kLanes = 4;  // elements of a row in a thread's registers, and of one access
-  const Contraction last = *match_contraction(*chain.program.find_compute(chain.last));
-  const te::Tensor& scores = chain.program.tensor(chain.segments[0].output());
-  const int64_t half = last.a.type().bytes(), keys = scores.shape.back();
-  const int64_t share = kColumns * warps / std::min(rows / kRows, warps), of_row = warps * kWarpThreads / rows;
-  const int64_t padded = round_up(keys, share * ceil_div(keys, share * kRows));
-  const int64_t columns = round_up(last.column.extent, share);
-  const int64_t operands = (padded + rows) * (round_up(depth_of(chain), kRows) * half + kGap) +
-                           std::max(padded * (columns * half + kGap), columns * (padded * half + kGap));
-  const bool kept = keys % (of_row * kLanes) == 0 && keys <= of_row * kKept;
-  const int64_t of_key = scores.type.bytes() + half + (kept ? 0 : DataType::f32().bytes());
-  return operands + rows * (padded * of_key + 3 * kGap) + kReservedShared;
-}
-
-std::string maximum_of(const Chain& chain) {
-  for (const ChainSegment& segment : chain.segments) {
-    for (const std::string& stage : segment.stages) {
-      const te::Compute& c = *chain.program.find_compute(stage);
-      if (c.is_reduction() && c.combiner.kind == te::CombinerKind::kMax) return stage;
-    }
-  }
-  return "";
-}
-
-std::vector<std::string> row_outputs(const Chain& chain) {
-  std::vector<std::string> names = chain.program.outputs;
-  std::erase(names, chain.output);
-  return names;
-}
-
-int64_t streamed_registers(int64_t rows, int64_t keys, int64_t columns) {
-  constexpr int64_t kOthers = 48;
-  const int64_t result = round_up(columns, kColumns) / 2;
-  return rows * (result + keys / 2) + kOthers;
-}
-
-namespace {
-
 // Why a tile cannot read the keys block by block; empty when it can: a few of each operand fit shared memory then.
 std::string why_streaming_declined(const Chain& chain, int64_t columns) {
   constexpr int64_t kMinKeys = 32, kMaxDepth = 256;
@@ -199,17 +158,73 @@ int64_t resident_bytes(const Chain& chain) {
   return bytes;
 }
 
-}  // namespace
-
-namespace {
-
 // Whether each product but the first multiplies what the one before leaves, without batches.
 bool follow_one_another(const Chain& chain) {
   return std::ranges::none_of(chain.segments, [](const ChainSegment& s) { return s.sum.empty(); }) &&
          match_contraction(*chain.program.find_compute(chain.segments[0].sum))->batch.empty();
 }
 
+// Why the products before the last one are not alike, or what follows them is not computed of their own points.
+std::string why_not_alike(const Chain& chain, size_t batch) {
+  const te::Program& program = chain.program;
+  const Shape& middle = program.tensor(chain.segments.back().output()).shape;
+  for (const ChainSegment& segment : chain.segments) {
+    if (program.tensor(segment.output()).shape != middle) return segment.output() + " has other rows than the others";
+    if (!segment.sum.empty()) {
+      if (std::string reason = why_batches_declined(program, segment.sum, batch); !reason.empty()) return reason;
+      if (std::string reason = why_product_declined(program, segment.sum); !reason.empty()) return reason;
+      continue;
+    }
+    for (const std::string& stage : segment.stages) {
+      const te::Compute& c = *program.find_compute(stage);
+      bool own = c.outputs.size() == 1 && c.outputs[0].shape == middle;
+      te::visit_reads(c, [&](const Expr& load) {
+        own = own && (!chain.contains(load->name) || te::reads_own_point(c, load->name));
+      });
+      if (!own) return stage + " is not computed point by point";
+    }
+  }
+  return "";
+}
+
 }  // namespace
+
+int64_t tile_bytes(const Chain& chain, int64_t rows, int64_t warps) {
+  constexpr int64_t kKept = 64, kLanes = 4;  // elements of a row in a thread's registers, and of one access
+  const Contraction last = *match_contraction(*chain.program.find_compute(chain.last));
+  const te::Tensor& scores = chain.program.tensor(chain.segments[0].output());
+  const int64_t half = last.a.type().bytes(), keys = scores.shape.back();
+  const int64_t share = kColumns * warps / std::min(rows / kRows, warps), of_row = warps * kWarpThreads / rows;
+  const int64_t padded = round_up(keys, share * ceil_div(keys, share * kRows));
+  const int64_t columns = round_up(last.column.extent, share);
+  const int64_t operands = (padded + rows) * (round_up(depth_of(chain), kRows) * half + kGap) +
+                           std::max(padded * (columns * half + kGap), columns * (padded * half + kGap));
+  const bool kept = keys % (of_row * kLanes) == 0 && keys <= of_row * kKept;
+  const int64_t of_key = scores.type.bytes() + half + (kept ? 0 : DataType::f32().bytes());
+  return operands + rows * (padded * of_key + 3 * kGap) + kReservedShared;
+}
+
+std::string maximum_of(const Chain& chain) {
+  for (const ChainSegment& segment : chain.segments) {
+    for (const std::string& stage : segment.stages) {
+      const te::Compute& c = *chain.program.find_compute(stage);
+      if (c.is_reduction() && c.combiner.kind == te::CombinerKind::kMax) return stage;
+    }
+  }
+  return "";
+}
+
+std::vector<std::string> row_outputs(const Chain& chain) {
+  std::vector<std::string> names = chain.program.outputs;
+  std::erase(names, chain.output);
+  return names;
+}
+
+int64_t streamed_registers(int64_t rows, int64_t keys, int64_t columns) {
+  constexpr int64_t kOthers = 48;
+  const int64_t result = round_up(columns, kColumns) / 2;
+  return rows * (result + keys / 2) + kOthers;
+}
 
 std::string why_resident_declined(const Chain& chain, const TargetInfo& target) {
   if (std::ranges::any_of(chain.segments, [](const ChainSegment& s) { return s.sum.empty(); }))
@@ -239,33 +254,6 @@ int64_t blockwise_registers(int64_t rows, int64_t steps, int64_t products, int64
   constexpr int64_t kOthers = 48;
   return rows * (round_up(columns, kColumns) / 2 + products * steps / 2 + steps / 4) + kOthers;
 }
-
-namespace {
-
-// Why the products before the last one are not alike, or what follows them is not computed of their own points.
-std::string why_not_alike(const Chain& chain, size_t batch) {
-  const te::Program& program = chain.program;
-  const Shape& middle = program.tensor(chain.segments.back().output()).shape;
-  for (const ChainSegment& segment : chain.segments) {
-    if (program.tensor(segment.output()).shape != middle) return segment.output() + " has other rows than the others";
-    if (!segment.sum.empty()) {
-      if (std::string reason = why_batches_declined(program, segment.sum, batch); !reason.empty()) return reason;
-      if (std::string reason = why_product_declined(program, segment.sum); !reason.empty()) return reason;
-      continue;
-    }
-    for (const std::string& stage : segment.stages) {
-      const te::Compute& c = *program.find_compute(stage);
-      bool own = c.outputs.size() == 1 && c.outputs[0].shape == middle;
-      te::visit_reads(c, [&](const Expr& load) {
-        own = own && (!chain.contains(load->name) || te::reads_own_point(c, load->name));
-      });
-      if (!own) return stage + " is not computed point by point";
-    }
-  }
-  return "";
-}
-
-}  // namespace
 
 std::string why_blockwise_declined(const Chain& chain, const TargetInfo& target) {
   constexpr int64_t kMinSteps = 32, kMaxDepth = 256, kStages = 2;

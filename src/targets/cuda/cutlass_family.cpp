@@ -1,7 +1,7 @@
 #include <algorithm>
-#include <numeric>
 
 #include "construct/library/implementable.h"
+#include "support/join.h"
 #include "targets/registry.h"
 #ifdef TW_HAVE_CUDA
 #include "templates/fit.h"
@@ -87,8 +87,7 @@ Result<construct::Candidates> construct_templates(const construct::GroupTask& ta
   const Result<std::vector<const Row*>> rows = find_rows(fit, target, is_kept);
   if (!rows) return Reason{rows.reason()};
   // TMA convolutions want filters inside of the window's pixels.
-  std::vector<int64_t> by_pixel(task.program.tensor(b).shape.size());
-  std::iota(by_pixel.begin(), by_pixel.end(), 0);
+  std::vector<int64_t> by_pixel = sequence(task.program.tensor(b).shape.size());
   std::rotate(by_pixel.begin(), by_pixel.begin() + 1, by_pixel.end() - 1);
   construct::Candidates candidates;
   for (const Row* row : *rows) {

@@ -10,8 +10,6 @@
 // seen when it would form them once more: what is stored nevertheless stays as it was.
 #include <algorithm>
 #include <array>
-#include <map>
-#include <optional>
 #include <set>
 
 #include "transform/passes.h"

@@ -9,7 +9,6 @@
 // 2. What feeds these groups and nothing else: element-wise side branches, index maps of operands.
 // 3. The rest, from the last node backwards: each node takes in what only its group reads, where the rules allow.
 #include <algorithm>
-#include <map>
 #include <set>
 
 #include "transform/fuse/clusters.h"

@@ -12,14 +12,11 @@
 // rows again takes longer than passing them through the caches near the unit.
 #include <algorithm>
 #include <limits>
-#include <optional>
 
 #include "cost/units.h"
 #include "expr/affine.h"
-#include "graph/op.h"
 #include "schedule/match/stages.h"
 #include "schedule/match/tile_chain.h"
-#include "support/join.h"
 #include "support/math.h"
 #include "te/reads.h"
 #include "transform/fuse/cluster_order.h"
@@ -28,7 +25,6 @@
 #include "transform/fuse/product_chains.h"
 #include "transform/group.h"
 #include "transform/passes.h"
-#include "transform/roles.h"
 
 namespace tw::transform {
 namespace {

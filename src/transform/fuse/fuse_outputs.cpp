@@ -10,11 +10,10 @@
 // to the other through a third group.
 #include <algorithm>
 #include <array>
-#include <map>
-#include <numeric>
 #include <set>
 
 #include "schedule/match/one_kernel.h"
+#include "support/join.h"
 #include "transform/fuse/cluster_order.h"
 #include "transform/fuse/clusters.h"
 #include "transform/fuse/group_program.h"
@@ -370,8 +369,7 @@ class OutputFuser {
     const Graph alone = cut_out(nodes);
     const auto [known, fresh] = kernels_.try_emplace(shape_of_group(alone), Reason{});
     if (fresh) {
-      std::vector<int> all(nodes.size());
-      std::iota(all.begin(), all.end(), 0);
+      std::vector<int> all = sequence<int>(nodes.size());
       const Graph merged = merge_groups(alone, {all});
       const bool by_blocks = context_.target.kind == DeviceKind::kCuda;
       known->second = schedule::one_kernel(stored_program(*merged.nodes.front().body, context_.ops),

@@ -3,12 +3,8 @@
 // choice is correct; where a reader has a layout of its own, an identity transpose copies the value to it: a group of
 // its own, shared by all such readers. What leaves the graph is row-major, a state's next value stored as the state.
 #include <limits>
-#include <map>
-#include <numeric>
-#include <optional>
 
 #include "graph/error_output.h"
-#include "support/error.h"
 #include "support/join.h"
 #include "transform/layout/layout_costs.h"
 #include "transform/layout/layout_problem.h"
@@ -269,11 +265,9 @@ class LayoutAssigner {
   }
 
   void add_copy(ValueId from, ValueId to) {
-    std::vector<int64_t> order(graph_.value(from).type.shape.size());
-    std::iota(order.begin(), order.end(), 0);
     graph_.nodes.push_back({.op = "transpose",
                             .name = graph_.value(to).name + "_layout",
-                            .attrs = {{"perm", order}},
+                            .attrs = {{"perm", sequence(graph_.value(from).type.shape.size())}},
                             .inputs = {from},
                             .outputs = {to}});
   }

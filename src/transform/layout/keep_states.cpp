@@ -4,9 +4,7 @@
 #include <algorithm>
 #include <queue>
 
-#include "support/error.h"
 #include "support/join.h"
-#include "transform/in_place.h"
 #include "transform/passes.h"
 #include "transform/storage_order.h"
 

@@ -4,9 +4,8 @@
 #include "transform/layout/reorder_values.h"
 
 #include <algorithm>
-#include <map>
-#include <numeric>
 
+#include "support/join.h"
 #include "transform/passes.h"
 #include "transform/storage_order.h"
 
@@ -80,8 +79,7 @@ bool is_between_groups(const Graph& groups, ValueId id, const std::vector<StateN
 }
 
 Node copy_between(const Graph& groups, ValueId from, ValueId to) {
-  std::vector<int64_t> order(groups.value(from).type.shape.size());
-  std::iota(order.begin(), order.end(), 0);
+  std::vector<int64_t> order = sequence(groups.value(from).type.shape.size());
   Node group{.op = "group", .name = groups.value(to).name + "_layout", .inputs = {from}, .outputs = {to}};
   graph::Graph body;
   body.name = group.name;

@@ -2,10 +2,8 @@
 // way two of them merge, or cancel when one is the other's inverse.
 #include <algorithm>
 
-#include "support/error.h"
 #include "support/join.h"
 #include "te/materialize.h"
-#include "transform/editor.h"
 #include "transform/passes.h"
 #include "transform/roles.h"
 #include "transform/rules.h"
@@ -68,7 +66,7 @@ class Sinker {
   }
 
   bool can_move_all(const Node& node, const Ints& perm, bool concat) const {
-    return std::all_of(node.inputs.begin(), node.inputs.end(), [&](ValueId in) {
+    return std::ranges::all_of(node.inputs, [&](ValueId in) {
       if (in == kAbsent) return true;
       if (transpose_of(in, perm.size()) != nullptr) return is_read_by_one(in);
       const graph::Value& value = editor_.value(in);
@@ -80,7 +78,7 @@ class Sinker {
   // A transpose with other readers would stay: nothing is gained by a second one.
   bool is_read_by_one(ValueId id) const {
     const std::vector<int>& readers = editor_.readers(id);
-    return std::all_of(readers.begin(), readers.end(), [&](int r) { return r == readers.front(); });
+    return std::ranges::all_of(readers, [&](int r) { return r == readers.front(); });
   }
 
   // The operand for the node before the transpose.

@@ -1,7 +1,6 @@
 // Rows of loops on targets whose kernels read and write several elements at once: each turn's row has to begin where
 // such an access may. A row that does not is made one of a whole number of accesses, with zeros at its end.
 #include <algorithm>
-#include <functional>
 
 #include "support/math.h"
 #include "transform/editor.h"

@@ -1,9 +1,7 @@
 #include "transform/loops/unroll.h"
 
 #include <algorithm>
-#include <map>
 #include <set>
-#include <span>
 
 #include "graph/stacked_rows.h"
 #include "support/join.h"
@@ -102,19 +100,6 @@ class LoopUnroller {
   std::map<ValueId, ValueId> constants_;  // of the body
 };
 
-}  // namespace
-
-Graph unroll(const Graph& graph, const graph::OpTable& ops,
-             const std::function<bool(const Graph& graph, const Node& loop)>& takes) {
-  Editor editor(graph, ops);
-  editor.for_each([&](const Node& node) {
-    if (node.op == graph::kRepeat && takes(editor.graph(), node)) LoopUnroller(editor, node).run();
-  });
-  return editor.finish();
-}
-
-namespace {
-
 // The value that `id` may become a view of: what has its elements one by one, and reads nothing else but constants.
 ValueId origin_of(const Graph& graph, const std::vector<int>& producers, ValueId id) {
   for (int p = producers[id]; p >= 0; p = producers[id]) {
@@ -130,7 +115,20 @@ ValueId origin_of(const Graph& graph, const std::vector<int>& producers, ValueId
   return id;
 }
 
+// Turns of so few are kernels of their own: what the first one begins with is often zero, and what several share is
+// computed once.
+constexpr int64_t kMostUnrolled = 8;
+
 }  // namespace
+
+Graph unroll(const Graph& graph, const graph::OpTable& ops,
+             const std::function<bool(const Graph& graph, const Node& loop)>& takes) {
+  Editor editor(graph, ops);
+  editor.for_each([&](const Node& node) {
+    if (node.op == graph::kRepeat && takes(editor.graph(), node)) LoopUnroller(editor, node).run();
+  });
+  return editor.finish();
+}
 
 Graph placeable_body(const Node& loop, const graph::OpTable& ops) {
   const std::span carried = std::span(loop.body->inputs).first(graph::repeat_of(loop).carried);
@@ -148,14 +146,6 @@ Graph placeable_body(const Node& loop, const graph::OpTable& ops) {
 Graph unroll_all(const Graph& graph, const graph::OpTable& ops) {
   return unroll(graph, ops, [](const Graph&, const Node&) { return true; });
 }
-
-namespace {
-
-// Turns of so few are kernels of their own: what the first one begins with is often zero, and what several share is
-// computed once.
-constexpr int64_t kMostUnrolled = 8;
-
-}  // namespace
 
 Graph unroll_loops(const Graph& graph, const TransformContext& context) {
   return unroll(graph, context.ops,

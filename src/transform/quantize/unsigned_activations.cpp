@@ -2,7 +2,6 @@
 // ones are quantized to unsigned ones instead, their zero point 128 higher: the same numbers less their zero points,
 // and words as they lie in memory. Who else reads them takes 128 off again.
 #include <algorithm>
-#include <map>
 
 #include "expr/word_product.h"
 #include "transform/passes.h"

@@ -1,7 +1,5 @@
 #include <algorithm>
-#include <map>
 
-#include "graph/ref_tensor.h"
 #include "support/error.h"
 #include "support/join.h"
 #include "transform/rewrite/row_masks.h"

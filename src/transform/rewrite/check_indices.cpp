@@ -1,10 +1,8 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <optional>
 
 #include "graph/error_output.h"
-#include "support/error.h"
 #include "transform/editor.h"
 #include "transform/passes.h"
 

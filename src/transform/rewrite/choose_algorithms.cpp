@@ -3,11 +3,9 @@
 // run; where they will lie while the model runs depends on how large all of them become, so that the choice is made
 // twice at most.
 #include <cstring>
-#include <span>
 
 #include "cost/calibrated.h"
 #include "ops/winograd.h"
-#include "transform/editor.h"
 #include "transform/passes.h"
 #include "transform/rewrite/winograd_weights.h"
 #include "transform/winograd_problem.h"

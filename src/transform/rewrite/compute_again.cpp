@@ -10,10 +10,8 @@
 // softmax, which then leaves the maximum m of each row and r = 1 / sum exp(s - m), too; the others have exp(s - m) r of
 // scores s of their own (Dao et al. 2022, algorithm 4): what the softmax says, in the same order.
 #include <algorithm>
-#include <map>
 #include <set>
 
-#include "transform/editor.h"
 #include "transform/passes.h"
 #include "transform/rewrite/masks.h"
 #include "transform/roles.h"

@@ -2,9 +2,6 @@
 // they are used: a select between scores and one number by a mask of bands becomes the operator band, and so does a sum
 // with a mask of zeros and a number so low that nothing else counts. No kernel reads the mask then, and which blocks of
 // keys it leaves nothing of is known when code is generated (te/online.h).
-#include <optional>
-
-#include "transform/editor.h"
 #include "transform/passes.h"
 #include "transform/rewrite/masks.h"
 

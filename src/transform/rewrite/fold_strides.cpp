@@ -7,7 +7,6 @@
 //   x'[n, b * C + c, o..] = x[n, c, o * t + b - pad]
 //   w'[k, b * C + c, r..] = w[k, c, q..]
 #include <cstring>
-#include <optional>
 
 #include "ops/common.h"
 #include "transform/editor.h"

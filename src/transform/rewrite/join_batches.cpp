@@ -1,8 +1,6 @@
 // Between the two products of an attention, a model that masks scores by window splits the batch into images and their
 // windows, and joins it again behind the sum with the mask. The sum is one of joined batches here, to which the mask is
 // repeated: tiles read it through that, and the two products may be one chain.
-#include <optional>
-
 #include "transform/editor.h"
 #include "transform/passes.h"
 #include "transform/roles.h"

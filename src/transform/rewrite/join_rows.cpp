@@ -2,10 +2,7 @@
 // of their rows with the operand as it is. Where queries are few (decoding), that is what counts: keys and values are
 // read once, from where they are stored, and rows of all heads that share them fill one tile. What stands between two
 // such products, point by point or along rows, is computed of the joined rows, too.
-#include <map>
-#include <numeric>
-#include <optional>
-
+#include "support/join.h"
 #include "transform/editor.h"
 #include "transform/passes.h"
 #include "transform/roles.h"
@@ -20,8 +17,7 @@ bool exchanges_last(const Node& node) {
   Ints perm = node.ints_attr("perm");
   if (perm.size() < 2) return false;
   std::swap(perm.back(), perm[perm.size() - 2]);
-  Ints order(perm.size());
-  std::iota(order.begin(), order.end(), 0);
+  Ints order = sequence(perm.size());
   return perm == order;
 }
 
@@ -109,8 +105,7 @@ class RowJoiner {
     for (const Node& move : r.moves) {
       graph::Attrs attrs = move.attrs;
       if (move.op == "transpose") {
-        Ints perm(shape.size());
-        std::iota(perm.begin(), perm.end(), 0);
+        Ints perm = sequence(shape.size());
         std::swap(perm.back(), perm[perm.size() - 2]);
         attrs = {{"perm", perm}};
       }

@@ -5,7 +5,6 @@
 #include <iterator>
 #include <limits>
 
-#include "graph/ref_tensor.h"
 #include "support/error.h"
 #include "transform/roles.h"
 

@@ -1,7 +1,8 @@
 #include "transform/rewrite/masks.h"
 
 #include <algorithm>
-#include <functional>
+
+#include "support/join.h"
 
 namespace tw::transform {
 namespace {
@@ -126,9 +127,7 @@ double applied(const Editor& editor, const Node& node, const std::vector<double>
 
 // One after the other of what an element-wise operator reads.
 std::vector<double> numbers(const std::vector<Mask>& masks, double Mask::*where) {
-  std::vector<double> all;
-  for (const Mask& mask : masks) all.push_back(mask.*where);
-  return all;
+  return mapped(masks, [&](const Mask& mask) { return mask.*where; });
 }
 
 bool is_condition(const Mask& mask) { return mask.inside == 1 && mask.outside == 0; }

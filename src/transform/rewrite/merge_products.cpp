@@ -9,8 +9,6 @@
 #include "transform/rewrite/merge_products.h"
 
 #include <algorithm>
-#include <map>
-#include <optional>
 #include <set>
 
 #include "support/join.h"

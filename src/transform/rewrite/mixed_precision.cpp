@@ -14,12 +14,8 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <map>
-#include <span>
 
-#include "support/error.h"
 #include "support/join.h"
-#include "transform/editor.h"
 #include "transform/passes.h"
 #include "transform/rules.h"
 

@@ -2,7 +2,6 @@
 // token that is taken of all. Behind it, the norm reads rows where they are, and stores what a product reads as it is;
 // rows that are left out have no norm.
 #include <algorithm>
-#include <map>
 #include <set>
 
 #include "transform/editor.h"

@@ -1,6 +1,4 @@
-#include <map>
 #include <set>
-#include <string_view>
 
 #include "transform/rewrite/states.h"
 

@@ -246,8 +246,7 @@ class ConvPacker : Packer {
     const ValueId y = add("conv_words", {packed_x, packed_w}, std::move(attrs));
     const ValueId x0 = shifted_zero(0, {});
     if (x0 == kAbsent) return y;
-    Ints axes;
-    for (size_t d = 1; d < editor_.shape(operand(1)).size(); ++d) axes.push_back(static_cast<int64_t>(d));
+    const Ints axes = sequence(editor_.shape(operand(1)).size() - 1, 1);
     const ValueId sums = add("sum_words", {packed_w}, quads(1, {{"axes", axes}}));
     return add("sub", {y, add("mul", {x0, add("reshape", {sums}, {{"shape", channels(y)}})})});
   }

@@ -1,7 +1,5 @@
 // Matrix products and convolutions of f32 as products of tf32 (expr/tf32.h): activations are rounded where they are
 // multiplied, toward zero, as instructions do; constant weights here, to the nearest, which leaves half of the error.
-#include <span>
-
 #include "expr/tf32.h"
 #include "transform/editor.h"
 #include "transform/passes.h"

@@ -5,9 +5,8 @@
 // operators is left between the products of an attention's backward pass (Dao et al. 2022, "FlashAttention", appendix
 // B.2). The same holds with a dropout of p before the product, whose gradient drops the same elements of dp.
 #include <algorithm>
-#include <numeric>
-#include <optional>
 
+#include "support/join.h"
 #include "transform/editor.h"
 #include "transform/passes.h"
 #include "transform/storage_order.h"
@@ -84,8 +83,7 @@ class RowDots {
     Ints perm;
   };
   Moved moved(ValueId id) const {
-    Ints perm(editor_.shape(id).size());
-    std::iota(perm.begin(), perm.end(), 0);
+    Ints perm = sequence(editor_.shape(id).size());
     const Node* transpose = editor_.producer(id, "transpose");
     for (; transpose != nullptr; transpose = editor_.producer(id, "transpose")) {
       perm = permuted(transpose->ints_attr("perm"), perm);

@@ -2,7 +2,6 @@
 
 #include <cmath>
 
-#include "graph/ref_tensor.h"
 #include "support/error.h"
 #include "transform/editor.h"
 

@@ -6,10 +6,7 @@
 // in f16's range stay where they are.
 #include <algorithm>
 #include <cmath>
-#include <map>
-#include <optional>
 
-#include "transform/editor.h"
 #include "transform/passes.h"
 #include "transform/rules.h"
 

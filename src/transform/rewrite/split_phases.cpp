@@ -11,7 +11,6 @@
 #include <numeric>
 
 #include "ops/common.h"
-#include "support/join.h"
 #include "support/math.h"
 #include "transform/editor.h"
 #include "transform/passes.h"
@@ -119,8 +118,7 @@ ValueId emit_filters(Editor& editor, const Node& node, int64_t kernel, const Int
   };
   const bool is_matrix = kernel == 1 && places == Ints{0};
   if (is_matrix && group == 1) {  // products read it either way round
-    Ints turned(weights.size());
-    std::iota(turned.begin(), turned.end(), 0);
+    Ints turned = sequence(weights.size());
     std::swap(turned[0], turned[1]);
     const ValueId w = emit("transpose", {node.inputs[1]}, {{"perm", turned}});
     return editor.shape(w) == shape ? w : emit("reshape", {w}, {{"shape", shape}});
@@ -134,8 +132,7 @@ ValueId emit_filters(Editor& editor, const Node& node, int64_t kernel, const Int
   const ValueId table = editor.add_constant(node.name + ".places", from);
   w = emit("gather", {w, table}, {{"axis", int64_t{2}}});
   const Shape last = joined(joined(Shape{shape[0]}, Shape(shape.begin() + 2, shape.end())), Shape{shape[1]});
-  Ints perm = joined(Ints{0, std::ssize(shape) - 1}, Ints(shape.size() - 2));
-  std::iota(perm.begin() + 2, perm.end(), 1);
+  const Ints perm = joined(Ints{0, std::ssize(shape) - 1}, sequence(shape.size() - 2, 1));
   return emit("transpose", {emit("reshape", {w}, {{"shape", last}})}, {{"perm", perm}});
 }
 

@@ -5,7 +5,6 @@
 // numbers that a product draws in registers, unrolled, take long to compile: there bits are stored. On CPUs they are of
 // what is computed again, by one kernel after the other; else that is the variant "always", which is measured.
 #include <algorithm>
-#include <map>
 #include <tuple>
 
 #include "transform/editor.h"

@@ -1,7 +1,5 @@
 // One element of each row of a softmax, as a loss takes: a read at a computed place wants whole rows in memory. The sum
 // of the row there and of zeros elsewhere is one more number of the row's own kernel.
-#include <optional>
-
 #include "transform/editor.h"
 #include "transform/passes.h"
 

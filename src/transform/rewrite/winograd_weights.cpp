@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "ops/winograd.h"
+#include "support/join.h"
 
 namespace tw::transform {
 namespace {
@@ -64,11 +65,7 @@ class Weights {
   }
 
   Ints axes_but(const Ints& kept) const {
-    Ints axes;
-    for (int64_t d = 0; d < std::ssize(editor_.shape(w_)); ++d) {
-      if (std::ranges::find(kept, d) == kept.end()) axes.push_back(d);
-    }
-    return axes;
+    return filtered(sequence(editor_.shape(w_).size()), [&](int64_t d) { return index_of(kept, d) < 0; });
   }
   ValueId emit(const std::string& op, std::vector<ValueId> inputs, graph::Attrs attrs = {}) {
     return editor_.emit(name_ + ".winograd", op, std::move(inputs), std::move(attrs));

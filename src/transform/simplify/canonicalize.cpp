@@ -1,5 +1,3 @@
-#include "support/error.h"
-#include "transform/editor.h"
 #include "transform/passes.h"
 #include "transform/rules.h"
 

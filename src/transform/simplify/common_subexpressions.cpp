@@ -1,7 +1,4 @@
-#include <fmt/format.h>
-
 #include <algorithm>
-#include <map>
 
 #include "transform/editor.h"
 #include "transform/passes.h"
@@ -55,7 +52,7 @@ void merge_constants(Editor& editor) {
   for (ValueId id = 0; id < count; ++id) {
     if (!editor.value(id).is_constant() || editor.graph().is_output(id)) continue;
     std::vector<ValueId>& alike = seen[constant_key(editor.value(id))];
-    const auto equal = std::find_if(alike.begin(), alike.end(), [&](ValueId other) {
+    const auto equal = std::ranges::find_if(alike, [&](ValueId other) {
       return editor.value(other).constant == editor.value(id).constant ||
              std::ranges::equal(*editor.value(other).constant, *editor.value(id).constant);
     });

@@ -2,8 +2,6 @@
 // a batch norm elsewhere becomes one mul and one add. Computed in f64, rounded once.
 #include <algorithm>
 #include <cmath>
-#include <functional>
-#include <optional>
 
 #include "support/join.h"
 #include "transform/editor.h"
@@ -24,7 +22,7 @@ struct Affine {
 };
 
 bool all_finite(const Numbers& numbers) {
-  return std::all_of(numbers.begin(), numbers.end(), [](double x) { return std::isfinite(x); });
+  return std::ranges::all_of(numbers, [](double x) { return std::isfinite(x); });
 }
 
 // A contraction whose weights and bias are constants.

@@ -17,8 +17,7 @@ constexpr int64_t kContractionElements = 1'000'000;  // the same for sums of pro
 
 bool has_constant_inputs(const Editor& editor, const Node& node) {
   if (node.inputs.empty()) return false;
-  return std::all_of(node.inputs.begin(), node.inputs.end(),
-                     [&](ValueId in) { return in == kAbsent || editor.value(in).is_constant(); });
+  return std::ranges::all_of(node.inputs, [&](ValueId in) { return in == kAbsent || editor.value(in).is_constant(); });
 }
 
 int64_t constant_bytes(const graph::Graph& graph) {

@@ -5,7 +5,6 @@
 #include <array>
 #include <cmath>
 #include <numbers>
-#include <optional>
 #include <set>
 
 #include "transform/rules.h"

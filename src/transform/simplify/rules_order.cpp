@@ -1,7 +1,6 @@
 // Data movement in one order, in which its parts meet and merge: reshapes that split dims, slices, transposes, reshapes
 // that merge dims. What is left are index maps of operands and views, however a model splits, turns and joins heads.
 #include <algorithm>
-#include <optional>
 
 #include "support/join.h"
 #include "transform/roles.h"

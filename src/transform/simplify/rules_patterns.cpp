@@ -45,7 +45,7 @@ int64_t first_mean_axis(const Editor& editor, const Node& mean) {
   if (mean.int_attr_or("keepdims", 1) == 0) return -1;
   std::vector<int64_t> axes = mean.ints_attr_or("axes", {});
   for (int64_t& axis : axes) axis += axis < 0 ? rank : 0;
-  std::sort(axes.begin(), axes.end());
+  std::ranges::sort(axes);
   for (size_t i = 0; i < axes.size(); ++i) {
     if (axes[i] != rank - static_cast<int64_t>(axes.size()) + static_cast<int64_t>(i)) return -1;
   }

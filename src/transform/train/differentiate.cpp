@@ -3,7 +3,6 @@
 #include <fmt/ranges.h>
 
 #include <set>
-#include <string>
 
 #include "graph/gradient.h"
 #include "support/error.h"

@@ -1,7 +1,6 @@
 #include <algorithm>
-#include <numeric>
-#include <vector>
 
+#include "support/join.h"
 #include "transform/train/differentiate.h"
 
 namespace tw::transform {
@@ -41,11 +40,9 @@ void place_early(graph::Graph& graph, const graph::OpTable& ops, size_t first) {
     }
     behind[n] = moves ? last : n;
   }
-  std::vector<size_t> order(count);
-  std::iota(order.begin(), order.end(), size_t{0});
+  std::vector<size_t> order = sequence<size_t>(count);
   std::ranges::stable_sort(order, {}, [&](size_t n) { return behind[n]; });
-  std::vector<graph::Node> nodes;
-  for (const size_t n : order) nodes.push_back(std::move(graph.nodes[n]));
+  std::vector<graph::Node> nodes = mapped(order, [&](const size_t n) { return std::move(graph.nodes[n]); });
   graph.nodes = std::move(nodes);
 }
 

@@ -1,9 +1,7 @@
 #include "transform/train/recompute.h"
 
 #include <algorithm>
-#include <map>
 #include <set>
-#include <vector>
 
 #include "support/error.h"
 

@@ -1,6 +1,4 @@
 // Activations with their biases, and products with what is around them.
-#include <utility>
-
 #include "frontend/onnx/contrib/contrib.h"
 #include "frontend/onnx/limits.h"
 

@@ -10,8 +10,6 @@
 #include "frontend/onnx/file/model_file.h"
 #include "frontend/onnx/file/skeleton.h"
 #include "frontend/onnx/importer.h"
-#include "graph/ref_tensor.h"
-#include "support/error.h"
 #include "support/random.h"
 
 namespace tw::frontend {

@@ -16,7 +16,6 @@
 
 #include "frontend/onnx/imported.h"
 #include "frontend/onnx/limits.h"
-#include "support/error.h"
 #include "support/memory.h"
 
 namespace tw::frontend {

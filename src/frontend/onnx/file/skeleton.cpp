@@ -1,6 +1,5 @@
 #include "frontend/onnx/file/skeleton.h"
 
-#include <functional>
 #include <limits>
 
 #include "support/error.h"

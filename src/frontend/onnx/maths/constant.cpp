@@ -6,7 +6,6 @@
 
 #include "frontend/onnx/converters.h"
 #include "frontend/onnx/file/element_type.h"
-#include "frontend/onnx/file/tensor_data.h"
 #include "frontend/onnx/importer.h"
 #include "frontend/onnx/limits.h"
 

@@ -1,6 +1,4 @@
 // Einsum: diagonals, sums, and products of two operands at a time as batched matrix products.
-#include <set>
-
 #include "frontend/onnx/converters.h"
 
 namespace tw::frontend {

@@ -1,6 +1,4 @@
 // Pooling and convolution at computed places: RoiAlign and DeformConv.
-#include <array>
-
 #include "frontend/onnx/converters.h"
 #include "frontend/onnx/limits.h"
 #include "frontend/onnx/windows/sampling.h"

@@ -2,7 +2,6 @@
 // there is room for as many rows as there may be, whose number comes out of each run (counted_rows.h).
 #include <algorithm>
 #include <limits>
-#include <map>
 #include <ranges>
 
 #include "frontend/onnx/converters.h"
@@ -52,10 +51,7 @@ Outputs known_non_zero(NodeContext& c) {
   const graph::RefTensor x = c.constant(0, "X");
   const Shape strides = row_major_strides(x.type.shape);
   const size_t rank = x.type.shape.size();
-  std::vector<int64_t> found;
-  for (int64_t i = 0; i < x.type.elements(); ++i) {
-    if (x.at(i) != 0) found.push_back(i);
-  }
+  const auto found = filtered(sequence(x.type.elements()), [&](int64_t i) { return x.at(i) != 0; });
   const int64_t count = static_cast<int64_t>(found.size());
   graph::RefTensor result = graph::RefTensor::zeros({kI64, {static_cast<int64_t>(rank), count}});
   for (size_t d = 0; d < rank; ++d) {

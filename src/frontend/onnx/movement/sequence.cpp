@@ -1,6 +1,5 @@
 // Sequences of tensors that are known while the model is imported: their elements are values like others.
 #include "frontend/onnx/converters.h"
-#include "support/error.h"
 
 namespace tw::frontend {
 namespace {

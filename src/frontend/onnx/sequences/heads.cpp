@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <numeric>
 
 #include "support/error.h"
+#include "support/join.h"
 
 namespace tw::frontend {
 
@@ -50,9 +50,7 @@ ValueId capped_scores(Emitter& e, ValueId scores, double cap) {
 }
 
 ValueId positions(Emitter& e, int64_t first, int64_t count, const Shape& shape) {
-  std::vector<int64_t> numbers(static_cast<size_t>(count));
-  std::iota(numbers.begin(), numbers.end(), first);
-  return e.reshape(e.int_list(numbers), shape);
+  return e.reshape(e.int_list(sequence(count, first)), shape);
 }
 
 ValueId causal_mask(Emitter& e, int64_t past, int64_t queries, int64_t keys, DataType type) {

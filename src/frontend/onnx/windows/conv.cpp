@@ -10,8 +10,7 @@ namespace {
 // The first `required` inputs and those of the optional ones up to `all` that are given; trailing absent ones are left
 // out.
 std::vector<ValueId> with_optional(NodeContext& c, size_t required, size_t all) {
-  std::vector<ValueId> inputs;
-  for (size_t k = 0; k < required; ++k) inputs.push_back(c.input(k));
+  std::vector<ValueId> inputs = by_index(required, [&](size_t k) { return c.input(k); });
   size_t last = required;
   for (size_t k = required; k < all; ++k) last = c.has(k) ? k + 1 : last;
   for (size_t k = required; k < last; ++k) inputs.push_back(c.input_or_absent(k));

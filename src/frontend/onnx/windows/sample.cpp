@@ -65,8 +65,7 @@ class GridSampler {
   }
 
   ValueId run() {
-    std::vector<std::vector<Neighbour>> axes;
-    for (size_t d = 0; d < n_; ++d) axes.push_back(neighbours(coordinate(d), d));
+    std::vector<std::vector<Neighbour>> axes = by_index(n_, [&](size_t d) { return neighbours(coordinate(d), d); });
     const Shape& x = c_.shape(0);
     pixels_ = e_.reshape(c_.input(0), {x[0], x[1], num_elements({x.begin() + 2, x.end()})});
     combine(axes, 0, {});

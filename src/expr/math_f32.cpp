@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <numbers>
+#include <span>
 
 #include "expr/math_builder.h"
 

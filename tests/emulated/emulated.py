@@ -41,9 +41,9 @@ def parse_arguments():
 class Case:
     """A model with inputs and, of back-end tests, outputs."""
 
-    def __init__(self, name, path, feeds, wanted=None):
+    def __init__(self, name, path, graph, feeds, wanted=None):
         self.name, self.path, self.feeds, self.wanted = name, path, feeds, wanted
-        self.folder = None
+        self.inputs, self.outputs = given(graph), list(graph.output)
 
 
 def array_of(file, value):
@@ -67,7 +67,7 @@ def node_cases(data, every):
         feeds = [array_of(tests / f"input_{i}.pb", v) if (tests / f"input_{i}.pb").exists() else None for i, v in enumerate(given(graph))]
         wanted = [array_of(tests / f"output_{i}.pb", v) for i, v in enumerate(graph.output)]
         if all(a is not None and a.dtype.kind != "V" for a in feeds + wanted):
-            yield Case(f"{folder.parent.name}/{folder.name}", path, feeds, wanted)
+            yield Case(f"{folder.parent.name}/{folder.name}", path, graph, feeds, wanted)
 
 
 def model_cases(folder, every):
@@ -75,13 +75,12 @@ def model_cases(folder, every):
         if path.with_suffix(".npz").exists():
             feeds = np.load(path.with_suffix(".npz"))
             graph = onnx.load(path, load_external_data=False).graph
-            yield Case(path.stem, path, [feeds[v.name] for v in given(graph)])
+            yield Case(path.stem, path, graph, [feeds[v.name] for v in given(graph)])
 
 
 def shapes_of(case):
     """Dims that the model leaves open, as given."""
-    graph = onnx.load(case.path, load_external_data=False).graph
-    for value, array in zip(given(graph), case.feeds):
+    for value, array in zip(case.inputs, case.feeds):
         if any(not d.HasField("dim_value") for d in value.type.tensor_type.shape.dim):
             yield from ("--shape", f"{value.name}:{'x'.join(map(str, array.shape)) or 'scalar'}")
 
@@ -89,7 +88,7 @@ def shapes_of(case):
 def compile_case(args, case, target, folder):
     """(exit code or REFUSED, last line of errors). Inputs that must be known are given as constants; the others become files."""
     folder.mkdir(parents=True)
-    names = [v.name for v in given(onnx.load(case.path, load_external_data=False).graph)]
+    names = [v.name for v in case.inputs]
     constants = []
     for _ in range(6):
         command = [args.tilewright, "compile", case.path, "--target", target, "--no-measure", *shapes_of(case),
@@ -150,8 +149,7 @@ def natively(args, cases, scratch):
         folders.append(folder)
     run_list(args.native, folders, scratch, "native")
     for case, folder in zip(cases, folders):
-        outputs = onnx.load(case.path, load_external_data=False).graph.output
-        types = [helper.tensor_dtype_to_np_dtype(v.type.tensor_type.elem_type) for v in outputs]
+        types = [helper.tensor_dtype_to_np_dtype(v.type.tensor_type.elem_type) for v in case.outputs]
         case.wanted = [np.frombuffer((folder / f"out{i}").read_bytes(), t) for i, t in enumerate(types)]
 
 
@@ -167,8 +165,8 @@ def main():
         refused = [c.name for c, (code, _) in zip(cases, done) if code == REFUSED]
         failed = [(c.name, why) for c, (code, why) in zip(cases, done) if code not in (0, REFUSED)]
         ready = [c for c, (code, _) in zip(cases, done) if code == 0]
-        run_list(args.run, [scratch / "other" / c.name for c in ready], scratch, "other")
         other = {c.name: scratch / "other" / c.name for c in ready}
+        run_list(args.run, list(other.values()), scratch, "other")
         if args.nodes:
             natively(args, [c for c in ready if is_bounded(c, other[c.name])], scratch)
         passed = 0

@@ -83,25 +83,29 @@ class Linker {
 
   // Distances in bytes or instructions, of 19, 21 or 26 bits (ELF for the Arm 64-bit Architecture, 5.7).
   void patch_arm(uint64_t type, std::byte* at, int64_t value) const {
-    const auto put = [&](int64_t number, int bits, int shift) {
-      TW_CHECK(number >= -(int64_t{1} << (bits - 1)) && number < int64_t{1} << (bits - 1),
+    const auto check = [&](int bits) {
+      TW_CHECK(value >= -(int64_t{1} << (bits - 1)) && value < int64_t{1} << (bits - 1),
                "code of {} bytes is too large", blob_.bytes.size());
+    };
+    const auto put = [&](int64_t number, int bits, int shift) {
       const uint32_t mask = ((uint32_t{1} << bits) - 1) << shift;
       const uint32_t word = ::llvm::support::endian::read32le(at) & ~mask;
       ::llvm::support::endian::write32le(at, word | ((static_cast<uint32_t>(number) << shift) & mask));
     };
     switch (type) {
       case ELF::R_AARCH64_ADR_PREL_LO21:
+        check(21);
         put(value >> 2, 19, 5);
-        put((value & 3) >= 2 ? (value & 3) - 4 : value & 3, 2, 29);
-        return;
+        return put(value, 2, 29);
       case ELF::R_AARCH64_LD_PREL_LO19:
+        check(21);
         return put(value >> 2, 19, 5);
       case ELF::R_AARCH64_CALL26:
       case ELF::R_AARCH64_JUMP26:
+        check(28);
         return put(value >> 2, 26, 0);
       case ELF::R_AARCH64_PREL32:
-        TW_CHECK(value == static_cast<int32_t>(value), "code of {} bytes is too large", blob_.bytes.size());
+        check(32);
         return ::llvm::support::endian::write32le(at, static_cast<uint32_t>(value));
       case ELF::R_AARCH64_PREL64:
         return ::llvm::support::endian::write64le(at, static_cast<uint64_t>(value));

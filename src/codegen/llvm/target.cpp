@@ -33,11 +33,9 @@ std::array<CpuLevel, 5> published_levels() {
 
 // Beyond a level: what emitters make use of.
 constexpr std::array<std::string_view, 3> kExtensions = {"avx512bf16", "avx512vnni", "avxvnni"};
-constexpr std::array<std::string_view, 1> kArmExtensions = {"dotprod"};
 
 bool has_extension(const CpuLevel& level, std::string_view name) {
-  const auto is_in = [&](const auto& extensions) { return std::ranges::find(extensions, name) != extensions.end(); };
-  return level.triple == kArmTriple ? is_in(kArmExtensions) : is_in(kExtensions);
+  return level.triple != kArmTriple && std::ranges::find(kExtensions, name) != kExtensions.end();
 }
 
 CpuLevel detect_host() {

@@ -24,8 +24,8 @@ struct CpuLevel {
 /// The published levels x86-64, x86-64-v2, x86-64-v3, x86-64-v4 (x86-64 psABI, table 3.1), lowest first; aarch64, which
 /// is Armv8.0-A.
 std::span<const CpuLevel> cpu_levels();
-/// The level called `name`, "host" included, or a level with extensions, "x86-64-v4+avx512bf16+avx512vnni" or
-/// "aarch64+dotprod"; nothing when there is none or it has no such extension.
+/// The level called `name`, "host" included, or a level with extensions, "x86-64-v4+avx512bf16+avx512vnni"; nothing
+/// when there is none or it has no such extension.
 std::optional<CpuLevel> find_level(std::string_view name);
 /// This machine, with every feature that LLVM detects on it.
 const CpuLevel& host_level();

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <limits>
 #include <new>
 
 #include "runtime/format/error.h"
@@ -216,7 +217,8 @@ TwStatus* input_extent(const TwModel* model, int32_t entry, int32_t input, int32
     TwExtentInfo found{0, "", size, size, 1};
     for (const tw::format::Extent& extent : row.extents) {
       for (const tw::format::ExtentDim& of : extent.inputs) {
-        if (of.tensor == input && of.dim == dim) found = {0, extent.name.c_str(), extent.least, extent.bound, of.times};
+        const int64_t most = extent.in_parts ? std::numeric_limits<int64_t>::max() / of.times : extent.bound;
+        if (of.tensor == input && of.dim == dim) found = {0, extent.name.c_str(), extent.least, most, of.times};
       }
     }
     write_info(info, found);

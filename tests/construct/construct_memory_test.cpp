@@ -65,6 +65,30 @@ TEST(ConstructMemory, OddRowsOfPaddedLines) {
   }
 }
 
+// Rows that indices choose: accesses are as wide as the rows' own elements, however wide the indices are.
+TEST(ConstructMemory, RowsThatIndicesChoose) {
+  constexpr int64_t kLines = 50, kLength = 256;
+  te::Builder b;
+  const te::Tensor table = b.placeholder("table", DataType::f32(), {kLines, kLength});
+  const te::Tensor ids = b.placeholder("ids", DataType::i64(), {2, kLength});
+  const auto chosen = [&](const std::vector<Expr>& i, const Expr& j) {
+    const Expr line = min(max(ids({i[0], i[1]}), int_imm(0)), int_imm(kLines - 1));
+    return table({line, j});
+  };
+  const te::Tensor most = b.reduce("most", {2, kLength}, {kLength}, te::CombinerKind::kMax,
+                                   [&](const auto& i, const auto& r) { return chosen(i, r[0]); });
+  const te::Tensor y = b.compute("y", {2, kLength, kLength}, [&](const auto& i) {
+    return chosen(i, i[2]) - most({i[0], i[1]});
+  });
+  const GroupTask task{b.finish("lines", {y}), {}};
+  const targets::Target t = targets::find_target("cuda:sm_90a");
+  const Construction built = construct(t.families, task, t.info, nullptr).front();
+  EXPECT_EQ(built.family, "rows");
+  ASSERT_EQ(built.trace.size(), 1U);
+  EXPECT_TRUE(built.trace[0].ends_with("times 4 elements a thread")) << built.trace[0];
+  check_candidate(task, t, built, 1e-5);
+}
+
 // Halves of heads that change places, as rotary embeddings turn them: each element is read in the half that it is of.
 TEST(ConstructMemory, PartsOfAConcatByThreads) {
   for (const int64_t half : {32, 20, 3}) {

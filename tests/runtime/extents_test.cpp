@@ -1,6 +1,7 @@
 // Entries that take smaller shapes than their own: what a run sees of them, and manifests that break the rules.
 #include <algorithm>
 #include <functional>
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "runtime/format/error.h"
@@ -106,6 +107,12 @@ TEST(Extents, RangesAreThereToSee) {
   EXPECT_EQ(info.least, 8);
   EXPECT_EQ(info.most, 13);
   EXPECT_EQ(info.times, 1);
+  test::TestArtefact in_parts = ranged_sums();
+  for (format::Entry& entry : in_parts.manifest.entries) entry.extents[0].in_parts = true;
+  const auto parted = test::load(in_parts.file());
+  EXPECT_OK(api().input_extent(parted.get(), 1, 0, 0, &info));
+  EXPECT_EQ(info.least, 8);
+  EXPECT_EQ(info.most, std::numeric_limits<int64_t>::max());
   const auto fixed = test::load(test::sum_model({7}).file());
   EXPECT_OK(api().input_extent(fixed.get(), 0, 1, 0, &info));
   EXPECT_STREQ(info.name, "");

@@ -115,8 +115,8 @@ int inspect_artefact(const GlobalOptions& global, const VerbOptions& options, co
                             all == steps ? "" : fmt::format(", with the turns of loops {}", all),
                             size_text(static_cast<double>(e.arena_bytes))));
     for (const format::Extent& x : e.extents)
-      say(global,
-          fmt::format("  {} is {} to {}, as the inputs say; the shapes are the largest", x.name, x.least, x.bound));
+      say(global, fmt::format("  {} is {} to {}, as the inputs say{}; the shapes are the largest", x.name, x.least,
+                              x.bound, x.in_parts ? ", or more, in parts" : ""));
     for (const format::TensorSpec& t : e.inputs)
       say(global, fmt::format("  input  {}: {}{}", t.name, format::name_of(t.dtype), format::shape_text(t.shape)));
     for (const format::TensorSpec& t : e.outputs)

@@ -172,8 +172,9 @@ int64_t BlockRows::tile_rows() const {
   return rows;
 }
 
-// Elements of one access: as many of the widest type that rows have in memory as a vector holds, or fewer, so that each
-// line there begins with a whole access. Lines may be longer than rows.
+// Elements of one access: as many of the widest type that lies along rows in memory as a vector holds, or fewer, so
+// that each line there begins with a whole access. Lines may be longer than rows. What rows are chosen by does not
+// count.
 int64_t BlockRows::widest_access() const {
   int64_t bytes = 1, together = target_.vector_bytes;
   const auto add = [&](const te::Tensor& t) {
@@ -183,8 +184,13 @@ int64_t BlockRows::widest_access() const {
   };
   for (const te::Compute& c : program_.computes) {
     if (is_stored(c)) std::ranges::for_each(c.outputs, add);
+    for (const te::Tensor& input : program_.inputs) {
+      const auto lies_along = [&](const Expr& read) {
+        return !read->args.empty() && uses_var(read->args.back(), element_axis(c));
+      };
+      if (std::ranges::any_of(te::reads_of(c, {input}), lies_along)) add(input);
+    }
   }
-  std::ranges::for_each(program_.inputs, add);
   return std::min(together, target_.vector_bytes / bytes);
 }
 

@@ -82,17 +82,23 @@ int64_t bytes_of(const graph::Graph& graph, const std::vector<graph::ValueId>& v
   return bytes;
 }
 
-// Of a group that changes a slice of a state in its place, how many bytes of the state it does not touch; else 0.
-int64_t untouched_bytes(const graph::Graph& graph, const std::vector<format::State>& states, const graph::Node& node,
-                        const graph::OpTable& ops) {
+// Of states that a group changes in their place: what it does not touch, and what it both reads and writes.
+struct InPlaceBytes {
+  int64_t untouched = 0, read_and_written = 0;
+};
+
+InPlaceBytes in_place_bytes(const graph::Graph& graph, const std::vector<format::State>& states,
+                            const graph::Node& node, const graph::OpTable& ops) {
+  InPlaceBytes bytes;
   for (const format::State& state : states) {
     const graph::ValueId before = graph.find_value(state.tensor.name), after = graph.find_value(state.next);
-    const bool writes = std::ranges::count(node.outputs, after) > 0;
-    if (!writes || transform::in_place(ops, graph, node, before, after) != transform::InPlace::kSlice) continue;
-    const graph::ValueId update = node.inputs[1];
-    return graph.value(after).type.bytes() - graph.value(update).type.bytes();
+    if (std::ranges::count(node.outputs, after) == 0) continue;
+    const transform::InPlace way = transform::in_place(ops, graph, node, before, after);
+    const int64_t whole = graph.value(after).type.bytes();
+    if (way == transform::InPlace::kSlice) bytes.untouched += whole - graph.value(node.inputs[1]).type.bytes();
+    if (way == transform::InPlace::kPoint) bytes.read_and_written += whole;
   }
-  return 0;
+  return bytes;
 }
 
 // Q of a group. What it changes of a state in its place is written, and nothing else of the state is read or written.
@@ -307,7 +313,7 @@ class Explainer {
   }
 
   void add_costs(const graph::Graph& graph, const graph::Node& node, const Readings& readings, GroupReport& report) {
-    const int64_t untouched = untouched_bytes(graph, read_.states, node, ops_);
+    const auto [untouched, read_and_written] = in_place_bytes(graph, read_.states, node, ops_);
     const std::map<graph::ValueId, Reading> read_by_it = readings.of(node);
     report.bound_bytes = bound_bytes(graph, read_by_it, node, untouched) * report.turns;
     report.flop = driver::contraction_flop(driver::build_te({graph, node, ops_, target_}).program) *
@@ -316,7 +322,7 @@ class Explainer {
     const std::span<const StepBytes> own = take_steps(report.plan.name, moved_);
     report.steps = std::ssize(own);
     for (const StepBytes& step : own) report.moved_bytes += step.bytes;
-    report.moved_bytes -= untouched;  // its step names the whole state
+    report.moved_bytes += read_and_written - untouched;  // its step names the whole state, once
     for (const auto& [id, reading] : read_by_it) report.moved_bytes -= reading.whole - reading.touched;
     report.moved_bytes *= report.turns;
   }

@@ -44,50 +44,57 @@ class Rounds {
   const Share& share_;
 };
 
-Expr repeated(const Expr& scalar, int lanes) { return lanes == 1 ? scalar : broadcast(scalar, lanes); }
+// Counters of lanes that follow each other, each of the same number of lanes: first, first + 1, ..
+struct Counters {
+  Expr first;
+  int count = 1;
+};
 
-// The first of the counters that lanes 0 to 3, 4 to 7, .. have, if these are neighbours: base + lane / 4.
-std::optional<Expr> first_counter(const Expr& counter) {
+// Of base + lane / 4, or lane / 8, or one for all lanes.
+std::optional<Counters> counters_of(const Expr& counter) {
   const Expr e = counter.op() == Op::kCast ? counter.arg(0) : counter;
   const int lanes = e.type().lanes();
-  if (e.op() == Op::kBroadcast && lanes == 4) return e.arg(0);
-  const auto is_quarter = [&](const Expr& x) {
-    return equal(x, floor_div(ramp(Expr(0), Expr(1), lanes), broadcast(Expr(4), lanes)));
-  };
-  if (is_quarter(e)) return Expr(0);
-  if (e.op() != Op::kAdd) return std::nullopt;
-  for (const size_t k : {0, 1}) {
-    if (e.arg(k).op() == Op::kBroadcast && is_quarter(e.arg(1 - k))) return e.arg(k).arg(0);
+  if (e.op() == Op::kBroadcast) return Counters{e.arg(0), 1};
+  for (const int lanes_of_one : {4, 8}) {
+    if (lanes % lanes_of_one != 0) continue;
+    const auto is_part = [&](const Expr& x) {
+      return equal(x, floor_div(ramp(Expr(0), Expr(1), lanes), broadcast(Expr(lanes_of_one), lanes)));
+    };
+    const int count = lanes / lanes_of_one;
+    if (is_part(e)) return Counters{Expr(0), count};
+    for (const size_t k : {0, 1}) {
+      if (e.op() == Op::kAdd && e.arg(k).op() == Op::kBroadcast && is_part(e.arg(1 - k)))
+        return Counters{e.arg(k).arg(0), count};
+    }
   }
   return std::nullopt;
 }
 
-// Where lanes are the words of counters one after the other, as those of neighbouring elements are: what it takes to
-// compute each counter once. Nothing for others.
-std::optional<std::vector<Expr>> by_counters(const std::vector<Expr>& args) {
-  const int lanes = args[0].type().lanes(), counters = lanes / 4;
-  if (lanes < 4 || lanes % 4 != 0) return std::nullopt;
+// The operands of `counters` alone, where lanes are the words of counters one after the other, as those of neighbouring
+// elements are. Nothing for others.
+std::optional<std::vector<Expr>> of_counters(const std::vector<Expr>& args, const Counters& counters) {
+  const int lanes = args[0].type().lanes();
   const Expr places = ramp(Expr(0), Expr(1), lanes);
   const Expr in_turn = lanes == 4 ? places : floor_mod(places, broadcast(Expr(4), lanes));
-  const std::optional<Expr> first = first_counter(args[1]);
-  if (!first || first->type() != DataType::i64() || !equal(args[0], cast(kWord, in_turn))) return std::nullopt;
+  if (counters.first.type() != DataType::i64() || !equal(args[0], cast(kWord, in_turn))) return std::nullopt;
+  const auto repeated = [&](const Expr& x) { return counters.count == 1 ? x : broadcast(x, counters.count); };
+  const Expr first = repeated(counters.first);
   std::vector<Expr> narrow = {args[0]};
-  narrow.push_back(
-      cast(kWord, counters == 1 ? *first : broadcast(*first, counters) + ramp(Expr(0), Expr(1), counters)));
+  narrow.push_back(cast(kWord, counters.count == 1 ? first : first + ramp(Expr(0), Expr(1), counters.count)));
   for (size_t k = 2; k < args.size(); ++k) {
     if (args[k].op() != Op::kBroadcast) return std::nullopt;
-    narrow.push_back(repeated(args[k].arg(0), counters));
+    narrow.push_back(repeated(args[k].arg(0)));
   }
   return narrow;
 }
 
-// Lane l is word l mod 4 of counter l / 4.
-Expr spread(const Words& words, int lanes) {
+// Lane l is word l mod 4 of its counter.
+Expr spread(const Words& words, int counters, int lanes) {
   const Expr place = ramp(Expr(0), Expr(1), lanes);
   Expr all;
   for (int lane = 0; lane < lanes; ++lane) {
     const Expr& word = words.at(static_cast<size_t>(lane % 4));
-    const Expr own = broadcast(lanes == 4 ? word : extract(word, lane / 4), lanes);
+    const Expr own = broadcast(counters == 1 ? word : extract(word, lane * counters / lanes), lanes);
     all = all ? select(place == broadcast(Expr(lane), lanes), own, all) : own;
   }
   return all;
@@ -97,7 +104,9 @@ Expr spread(const Words& words, int lanes) {
 
 Expr expand_philox(const std::vector<Expr>& args, const Share& share) {
   const int lanes = args[0].type().lanes();
-  if (const auto narrow = by_counters(args)) return spread(Rounds(lanes / 4, share).run(*narrow), lanes);
+  const auto counters = lanes % 4 == 0 ? counters_of(args[1]) : std::nullopt;
+  if (const auto narrow = counters ? of_counters(args, *counters) : std::nullopt)
+    return spread(Rounds(counters->count, share).run(*narrow), counters->count, lanes);
   const Words words = Rounds(lanes, share).run(args);
   const auto is_word = [&](int64_t w) { return args[0] == int_imm(w, kWord.with_lanes(lanes)); };
   const Expr upper = select(is_word(2), words[2], words[3]);

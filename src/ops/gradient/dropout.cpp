@@ -1,10 +1,12 @@
 // dropout(x, seed i64[], step i64[]): y[i] = x[i] / (1 - ratio) where element i is kept, else 0, also of NaN; x is a
-// float of any shape. Element number e in row-major order is kept where word e mod 4 of counter e / 4 (draws.h) is at
-// least ratio 2^32, rounded down. Without seed and step: y = x, as inference has it. Attributes: ratio from 0 to 1;
-// stream and seed.
+// float of any shape. Element number e in row-major order is kept where its 16 bits are at least ratio 2^16, rounded:
+// of word e mod 4 of counter e / 8 (draws.h) the lower ones where e / 4 is even, else the upper ones. Without seed and
+// step: y = x, as inference has it. Attributes: ratio from 0 to 1; stream and seed.
 // dropout_bits(seed, step): i32 words, bit e mod 32 of word e / 32 is 1 where element e of `elements` is kept by
 // dropout of the same attributes. dropout_by_bits(x, bits): dropout with such bits. Attribute ratio of both: below 1.
 // Sources: Srivastava et al., Dropout, JMLR 15, 2014; ONNX, Dropout; core/philox.h.
+#include <cmath>
+
 #include "ops/families.h"
 #include "ops/gradient/draws.h"
 #include "ops/gradient/rules.h"
@@ -13,18 +15,20 @@
 namespace tw::ops {
 namespace {
 
-constexpr int64_t kMaxElements = int64_t{1} << 34;  // four words for each number of 32 bits
-constexpr int64_t kWordBits = 32;
+constexpr int64_t kDrawn = 8;  // elements of a counter: two of each of its four words
+constexpr int64_t kMaxElements = kDrawn << 32;
+constexpr int64_t kWordBits = 32, kHalfBits = 16;
+constexpr uint32_t kHalf = 0xffff;
 
 struct Dropout {
   double ratio = 0;
   Draw draw;
-  uint32_t threshold = 0;  // the lowest word that keeps, where the ratio is less than 1
+  uint32_t threshold = 0;  // the least 16 bits that keep, where the ratio is less than 1
 };
 
 Dropout dropout_of(const OpCall& call) {
   Dropout d{call.node.float_attr("ratio"), Draw(call.node)};
-  if (d.ratio < 1) d.threshold = static_cast<uint32_t>(d.ratio * 0x1p32);
+  if (d.ratio < 1) d.threshold = static_cast<uint32_t>(std::lround(d.ratio * 0x1p16));
   return d;
 }
 
@@ -44,13 +48,15 @@ Types infer(const OpCall& call) {
   check_ratio(call);
   check_seed(call, 1);
   const TensorType& x = call.inputs[0];
-  require(call, x.elements() <= kMaxElements, "{} has more than 2^34 elements", to_string(x));
+  require(call, x.elements() <= kMaxElements, "{} has more than 2^35 elements", to_string(x));
   return {x};
 }
 
-// Whether word `word` of counter `quarter` keeps its element.
-Expr te_kept(const Dropout& d, const Expr& quarter, const Expr& word, const DrawSource& source) {
-  return int_imm(d.threshold, ScalarType::kU32) <= te_word(d.draw, quarter, word, source);
+// Whether element `four` * 4 + `word` of those of `counter` is kept; `four`: 0 or 1.
+Expr te_kept(const Dropout& d, const Expr& counter, const Expr& four, const Expr& word, const DrawSource& source) {
+  const Expr begin = cast(ScalarType::kU32, four * Expr(kHalfBits));
+  const Expr upper = binary(Op::kShiftRight, te_word(d.draw, counter, word, source), begin);
+  return int_imm(d.threshold, ScalarType::kU32) <= binary(Op::kAnd, upper, int_imm(kHalf, ScalarType::kU32));
 }
 
 // x / (1 - ratio) where `kept`, else 0.
@@ -68,7 +74,8 @@ Tensors te_dropout(const OpCall& call, te::Builder& builder, const Tensors& inpu
     if (d.threshold == 0) return te_scaled(x, i, d.ratio, {});
     const Expr element = row_major(i, x.shape);
     const DrawSource source = {inputs[1]({}), inputs[2]({})};
-    return te_scaled(x, i, d.ratio, te_kept(d, floor_div(element, 4), floor_mod(element, 4), source));
+    const Expr four = floor_mod(floor_div(element, 4), 2), counter = floor_div(element, Expr(kDrawn));
+    return te_scaled(x, i, d.ratio, te_kept(d, counter, four, floor_mod(element, 4), source));
   })};
 }
 
@@ -77,8 +84,9 @@ template <typename Visit>
 void for_each_kept(const Dropout& d, Refs source, int64_t elements, const Visit& visit) {
   std::array<uint32_t, 4> four = {};
   for (int64_t e = 0; e < elements; ++e) {
-    if (e % 4 == 0) four = words_of(d.draw, e / 4, source);
-    visit(e, d.ratio < 1 && four[e % 4] >= d.threshold);
+    if (e % kDrawn == 0) four = words_of(d.draw, e / kDrawn, source);
+    const uint32_t drawn = four[e % 4] >> e / 4 % 2 * kHalfBits & kHalf;
+    visit(e, d.ratio < 1 && drawn >= d.threshold);
   }
 }
 
@@ -95,26 +103,26 @@ Types infer_bits(const OpCall& call) {
   check_ratio(call);
   check_seed(call, 0);
   const int64_t elements = call.node.int_attr("elements");
-  require(call, elements >= 0 && elements <= kMaxElements, "{} elements, expected 0 to 2^34", elements);
+  require(call, elements >= 0 && elements <= kMaxElements, "{} elements, expected 0 to 2^35", elements);
   require(call, call.node.float_attr("ratio") < 1, "with ratio 1 nothing is kept, and no bits are needed");
   return {{DataType::i32(), {ceil_div(elements, kWordBits)}}};
 }
 
-// Eight counters for a word: all four words of each are used.
+// Four counters for a word: both halves of all words of each are used.
 Tensors te_bits(const OpCall& call, te::Builder& builder, const Tensors& inputs) {
   const Dropout d = dropout_of(call);
-  constexpr int64_t kCounters = kWordBits / 4;
+  constexpr int64_t kCounters = kWordBits / kDrawn;
   const Shape shape = infer_bits(call)[0].shape;
   return {
       builder.reduce(tensor_name(call), shape, {kCounters}, te::CombinerKind::kOr, [&](const Exprs& i, const Exprs& r) {
         const Expr counter = i[0] * Expr(kCounters) + r[0];
-        const Expr shift = cast(DataType::i32(), r[0] * Expr(4));
-        Expr four = int_imm(0, DataType::i32());
-        for (int64_t w = 0; w < 4; ++w) {
-          const Expr kept = te_kept(d, counter, Expr(w), {inputs[0]({}), inputs[1]({})});
-          four = binary(Op::kOr, four, select(kept, int_imm(1 << w, DataType::i32()), int_imm(0, DataType::i32())));
+        const Expr shift = cast(DataType::i32(), r[0] * Expr(kDrawn));
+        Expr drawn = int_imm(0, DataType::i32());
+        for (int64_t e = 0; e < kDrawn; ++e) {
+          const Expr kept = te_kept(d, counter, Expr(e / 4), Expr(e % 4), {inputs[0]({}), inputs[1]({})});
+          drawn = binary(Op::kOr, drawn, select(kept, int_imm(1 << e, DataType::i32()), int_imm(0, DataType::i32())));
         }
-        return binary(Op::kShiftLeft, four, shift);
+        return binary(Op::kShiftLeft, drawn, shift);
       })};
 }
 

@@ -11,13 +11,13 @@ namespace {
 constexpr DataType kWord(ScalarType::kU32);
 constexpr int64_t kFirst = (int64_t{1} << 32) - 2;  // counters wrap behind the second
 
-// What dropout asks for in `lanes` neighbouring elements from a counter's first one on; K holds c1 to c3, then the key.
-Expr words_of_neighbours(int lanes) {
+// What is asked for in `lanes` neighbouring elements from a counter's first one on, `of_one` of each counter, as noise
+// (4) and dropout (8) do; K holds c1 to c3, then the key.
+Expr words_of_neighbours(int lanes, int of_one = 4) {
   const Expr places = ramp(Expr(0), Expr(1), lanes), four = broadcast(Expr(4), lanes);
   const Expr first = broadcast(load("A", DataType::i64(), {Expr(0)}), lanes);
-  const bool one = lanes == 4;
-  std::vector<Expr> args = {cast(kWord, one ? places : floor_mod(places, four)),
-                            cast(kWord, one ? first : first + floor_div(places, four))};
+  const Expr counter = lanes <= of_one ? first : first + floor_div(places, broadcast(Expr(of_one), lanes));
+  std::vector<Expr> args = {cast(kWord, lanes == 4 ? places : floor_mod(places, four)), cast(kWord, counter)};
   for (int k = 0; k < 5; ++k) args.push_back(broadcast(load("K", kWord, {Expr(k)}), lanes));
   return call(std::string(kPhilox), args);
 }
@@ -60,15 +60,15 @@ int counters_at_once(const Expr& expanded) {
 
 TEST(Philox, NeighboursShareTheirCounters) {
   const std::vector<int64_t> others = {7, 0xffffffff, 3, 0x90abcdef, 0x12345678};
-  for (const int lanes : {4, 8, 16, 32}) {
-    SCOPED_TRACE(lanes);
-    const Expr expanded = expand_elementary(words_of_neighbours(lanes));
-    EXPECT_EQ(counters_at_once(expanded), lanes / 4);
+  for (const auto& [lanes, of_one] : {std::pair{4, 4}, {8, 4}, {16, 4}, {32, 4}, {4, 8}, {8, 8}, {16, 8}, {32, 8}}) {
+    SCOPED_TRACE(fmt::format("{} lanes, {} of a counter", lanes, of_one));
+    const Expr words = words_of_neighbours(lanes, of_one), expanded = expand_elementary(words);
+    EXPECT_EQ(counters_at_once(expanded), std::max(1, lanes / of_one));
     const loop::Memory memory = memory_of(kFirst, others, lanes);
     const std::vector<int64_t> got = interpreted(expanded, memory);
-    EXPECT_EQ(got, interpreted(words_of_neighbours(lanes), memory));
+    EXPECT_EQ(got, interpreted(words, memory));
     for (int lane = 0; lane < lanes; ++lane) {
-      const auto counter = static_cast<uint32_t>(kFirst + lane / 4);
+      const auto counter = static_cast<uint32_t>(kFirst + lane / of_one);
       const auto want = philox4x32({counter, 7, 0xffffffff, 3}, {0x90abcdef, 0x12345678});
       EXPECT_EQ(got.at(static_cast<size_t>(lane)), want.at(static_cast<size_t>(lane % 4))) << lane;
     }

@@ -97,14 +97,15 @@ Expr expand_approximate(const Expr& e, const Share& share, const Usual& usual) {
     return call("quotient_approx", x->args);
   };
   const auto calls = [](const Expr& x) {
-    // exp(y ln 2) is a power of two; 1 + erf(y) stays exact where erf nears -1.
+    // exp(y ln 2) is a power of two; 1 + erf(y) stays exact where erf nears -1, also of an erf that may be rough.
     if (x.op() == Op::kCall && x->name == "exp" && x.arg(0).op() == Op::kMul &&
         std::abs(constant_of(x.arg(0).arg(1)).value_or(0) * std::numbers::log2e - 1) < 0x1p-23)
       return call("exp2_approx", {x.arg(0).arg(0)});
     for (const size_t i : {0, 1}) {
-      if (x.op() == Op::kAdd && x.arg(i).op() == Op::kCall && x.arg(i)->name == "erf" &&
-          equal(x.arg(1 - i), imm(x.type(), 1)))
-        return call("erf_plus_1", x.arg(i)->args);
+      if (x.op() != Op::kAdd || !equal(x.arg(1 - i), imm(x.type(), 1))) continue;
+      const Expr& term = x.arg(i);
+      const Expr& function = term.op() == Op::kCall && term->name == kRough ? term.arg(0) : term;
+      if (function.op() == Op::kCall && function->name == "erf") return call("erf_plus_1", function->args);
     }
     return x;
   };

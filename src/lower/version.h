@@ -6,6 +6,6 @@ namespace tw::lower {
 /// Counts up when equal te programs, layouts and schedules may give other loops than before: a change of te rewriting,
 /// of a primitive, of a loop pass. Times that were measured under another number are measured anew, so it stays where
 /// no generated code changes. tests/versions says when it must change.
-inline constexpr int kLoweringVersion = 8;
+inline constexpr int kLoweringVersion = 9;
 
 }  // namespace tw::lower

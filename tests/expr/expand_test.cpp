@@ -237,6 +237,8 @@ std::vector<Rounded> rounded_functions() {
     out.push_back({name, call(name, {x}), nullptr});
   const Expr half = float_imm(0.5) * x, inner = float_imm(1) + call("erf", {x * float_imm(std::numbers::sqrt2 / 2)});
   out.push_back({"gelu", half * inner, [](double v) { return v / 2 * std::erfc(-v / std::numbers::sqrt2); }, 0x1p-25});
+  out.push_back({"gelu of a rough erf", half * (float_imm(1) + call(std::string(kRough), {inner.arg(1)})),
+                 out.back().exact, 0x1p-25});
   out.push_back({"silu", x * call("sigmoid", {x}), [](double v) { return v * sigmoid(v); }});
   return out;
 }

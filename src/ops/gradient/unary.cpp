@@ -25,7 +25,7 @@ Term positive(const GradientCall& g, double slope) { return positive(slope > 0 ?
 // x Phi(x): Phi(x) + x phi(x).
 Terms gelu(const GradientCall& g) {
   const Term x = g.x();
-  const Term area = emit("erf", {x * (std::numbers::sqrt2 / 2)}) * 0.5 + 0.5;
+  const Term area = (emit("erf", {x * (std::numbers::sqrt2 / 2)}) + 1) * 0.5;
   const Term density = emit("exp", {square(x) * -0.5}) * (std::numbers::inv_sqrtpi / std::numbers::sqrt2);
   return {g.dy() * (area + x * density)};
 }

@@ -80,6 +80,18 @@ Expr expand_call(const Expr& call, const Share& share, const Usual& usual, Resul
   return cast(type.element(), is_f64 ? expansion_f64(call->name)(m, args) : expand_f32(m, call->name, args, results));
 }
 
+// exp(c y - m) as a power of two of one fused multiplication and subtraction, where many share m: a weight of a
+// softmax. Null for others. It moves the exponent by 2^-24 |m| at most, as the rounding of c y does.
+Expr power_of_difference(const Expr& e) {
+  if (e.op() != Op::kCall || e->name != "exp" || e.arg(0).op() != Op::kSub || e.arg(0).arg(0).op() != Op::kMul)
+    return Expr();
+  const Expr &scaled = e.arg(0).arg(0), &m = e.arg(0).arg(1);
+  const std::optional<double> c = constant_of(scaled.arg(1));
+  if (!c || e.type().scalar() != ScalarType::kF32) return Expr();
+  const auto times = [&](const Expr& x, double factor) { return x * imm(e.type(), factor * std::numbers::log2e); };
+  return call("exp2_approx", {times(scaled.arg(0), *c) - times(m, 1)});
+}
+
 }  // namespace
 
 Expr expand_elementary(const Expr& e, const Share& share, const Usual& usual) {
@@ -101,6 +113,7 @@ Expr expand_approximate(const Expr& e, const Share& share, const Usual& usual) {
     if (x.op() == Op::kCall && x->name == "exp" && x.arg(0).op() == Op::kMul &&
         std::abs(constant_of(x.arg(0).arg(1)).value_or(0) * std::numbers::log2e - 1) < 0x1p-23)
       return call("exp2_approx", {x.arg(0).arg(0)});
+    if (const Expr power = power_of_difference(x)) return power;
     for (const size_t i : {0, 1}) {
       if (x.op() != Op::kAdd || !equal(x.arg(1 - i), imm(x.type(), 1))) continue;
       const Expr& term = x.arg(i);

@@ -239,6 +239,8 @@ std::vector<Rounded> rounded_functions() {
   out.push_back({"gelu", half * inner, [](double v) { return v / 2 * std::erfc(-v / std::numbers::sqrt2); }, 0x1p-25});
   out.push_back({"gelu of a rough erf", half * (float_imm(1) + call(std::string(kRough), {inner.arg(1)})),
                  out.back().exact, 0x1p-25});
+  out.push_back({"a softmax's weight", call("exp", {x * float_imm(0.125) - float_imm(3)}),
+                 [](double v) { return std::exp(v / 8 - 3); }});
   out.push_back({"silu", x * call("sigmoid", {x}), [](double v) { return v * sigmoid(v); }});
   return out;
 }

@@ -19,6 +19,28 @@ TEST(ConstructMemory, SoftmaxByThreads) {
   }
 }
 
+// What is summed of a row is each thread's own, and so is what is made of it: nobody waits for another thread's store.
+// Where threads store a number of each row of several, sums lie in shared memory.
+TEST(ConstructMemory, SumsOfRowsAreInRegisters) {
+  for (const bool leaves : {false, true}) {
+    SCOPED_TRACE(leaves);
+    te::Builder b;
+    const te::Tensor x = b.placeholder("x", DataType::f32(), {132 * 8, 64});
+    const te::Tensor sum = b.reduce("sum", {132 * 8}, {64}, te::CombinerKind::kSum, [&](const auto& i, const auto& r) {
+      return x({i[0], r[0]});
+    });
+    const te::Tensor mean = b.compute("mean", sum.shape, [&](const auto& i) { return sum(i) / float_imm(64); });
+    const te::Tensor y = b.compute("y", x.shape, [&](const auto& i) { return x(i) - mean({i[0]}); });
+    const GroupTask task{b.finish("norm", leaves ? std::vector{y, mean} : std::vector{y}), {}};
+    const targets::Target t = targets::find_target("cuda:sm_90a");
+    const Construction built = construct(t.families, task, t.info, nullptr).front();
+    EXPECT_EQ(built.family, "rows");
+    const std::string text = loop::to_string(schedule::apply(task.program, built.schedule));
+    EXPECT_EQ(text.find("alloc sum") != std::string::npos && text.find("stack") == std::string::npos, !leaves) << text;
+    check_candidate(task, t, built, 1e-5);
+  }
+}
+
 // Few rows are cut finer, and the vectors that they share are fetched before the rows are summed.
 TEST(ConstructMemory, FewRowsFetchWhatTheyShare) {
   for (const int64_t rows : {6, 4000}) {

@@ -198,7 +198,7 @@ void KernelEmitter::combine(const ThreadGroup& group, const Combination& c) {
   const std::string type = cuda_type(c.type), mine = fresh(), function = fresh(), total = fresh();
   line("{} {}[1] = {{{}}};", type, mine, cuda_expr(te::identity_of(*te::combiner_of(c.op), c.type), names_));
   const CudaNames::Array array = names_.buffers.at(c.buffer);
-  names_.buffers[c.buffer] = {mine, {}, std::vector<bool>(array.shape.size(), true), true};
+  names_.buffers[c.buffer] = {mine, {}, std::vector<bool>(c.indices.size(), true), true};
   by_threads(group, [&] { statements(group.body(), Then::kEnd); });
   names_.buffers[c.buffer] = array;
   line("const auto {} = []({} a, {} b) {{ return {}; }};", function, type, type, combined(c.op, c.type, "a", "b"));

@@ -124,18 +124,22 @@ void BlockRows::lay_out_kept() {
 
 void BlockRows::schedule_turns(const Turns& turns, schedule::Schedule& s) const {
   const loop::Scope scope = in_registers_ ? loop::Scope::kRegister : loop::Scope::kStack;
+  for (const te::Compute& c : program_.computes) {
+    if (is_number(c)) s.inline_stage(c.name());
+  }
   for (auto c = program_.computes.rbegin(); c != program_.computes.rend(); ++c) {
     if (statistics_.contains(c->name())) {
       s.write_at(c->name(), turns.consumer, turns.rows, turns.read);
-    } else if (c->name() != output_.name()) {
-      s.compute_at(c->name(), turns.consumer, turns.rows, keeps_row(*c) ? scope : loop::Scope::kStack);
+    } else if (c->name() != output_.name() && !is_number(*c)) {
+      s.compute_at(c->name(), turns.consumer, turns.rows,
+                   keeps_row(*c) || is_of_threads(*c) ? scope : loop::Scope::kStack);
     }
   }
   for (const std::string& input : held_inputs_) s.compute_at(input + ".cache", turns.consumer, turns.rows, scope);
   for (const std::string& input : fetched_inputs_)
     s.compute_at(input + ".cache", turns.root, turns.outside, loop::Scope::kRegister);
   for (const te::Compute& c : program_.computes) {
-    if (c.name() != output_.name()) tile_stage(c, s);
+    if (c.name() != output_.name() && !is_number(c)) tile_stage(c, s);
   }
   for (const std::string& input : held_inputs_) tile_kept(input + ".cache", s);
   for (const std::string& input : fetched_inputs_) mapping_.map_axes_to_threads(s, input + ".cache", 0);
@@ -192,6 +196,15 @@ int64_t BlockRows::widest_access() const {
     }
   }
   return std::min(together, target_.vector_bytes / bytes);
+}
+
+// Whether every thread of a row may have its sum in a register. Of several rows a tile, threads that store numbers have
+// others' rows.
+bool BlockRows::is_of_threads(const te::Compute& sum) const {
+  const bool one_row = mapping_.rows_by == RowsBy::kTurns || tile_rows() == 1;
+  return one_row || std::ranges::none_of(program_.computes, [&](const te::Compute& c) {
+           return is_stored(c) && elements(c) == 1 && te::depends_on(program_, c, sum.name());
+         });
 }
 
 // Inputs that are read at their own point by more than one stage; vectors that all rows share, as scales and shifts of

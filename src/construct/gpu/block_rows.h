@@ -56,7 +56,12 @@ class BlockRows {
   int64_t elements(const te::Compute& c) const { return c.axes.size() > rows_ ? c.axes[rows_].extent : 1; }
   bool is_stored(const te::Compute& c) const { return c.name() == output_.name() || statistics_.contains(c.name()); }
   bool keeps_row(const te::Compute& c) const { return elements(c) > 1 && !is_stored(c); }
+  /// A number of each row made of others, which every thread computes for itself where it is read, as it has sums.
+  bool is_number(const te::Compute& c) const {
+    return in_registers_ && elements(c) == 1 && !c.is_reduction() && !is_stored(c);
+  }
   int64_t tile_rows() const;
+  bool is_of_threads(const te::Compute& sum) const;
   int64_t widest_access() const;
   void find_held();
   bool is_own_element(const te::Compute& c, const Expr& read) const;

@@ -1,5 +1,6 @@
 """The tilewright command: finding it, compiling models with it, the FMA peak it measures."""
 import dataclasses
+import importlib.util
 import json
 import os
 import pathlib
@@ -20,8 +21,18 @@ class Tools:
     library: pathlib.Path
 
 
+def offer_libraries():
+    """cuBLASLt and cuDNN of this interpreter's packages, which torch has: ours may use them too."""
+    spec = importlib.util.find_spec("nvidia")
+    roots = [pathlib.Path(root) for root in (spec and spec.submodule_search_locations) or []]
+    folders = sorted({str(f.parent) for root in roots for name in ("libcublasLt.so.*", "libcudnn.so.*") for f in root.glob(f"*/lib/{name}")})
+    if folders:
+        os.environ.setdefault("TILEWRIGHT_LIBRARY_PATH", ":".join(folders))
+
+
 def find_tools(command=None):
     """The command given, or the release build's, or the one on PATH; the nearest runtime library is looked for beside it."""
+    offer_libraries()
     found = pathlib.Path(command or shutil.which("tilewright") or "")
     if not command:
         built = ROOT / "build" / "release" / "tools" / "tilewright"

@@ -214,3 +214,22 @@ def test_the_command_comes_with_the_package() -> None:
     command = Path(sys.executable).parent / "tilewright"
     done = subprocess.run([command, "--version"], capture_output=True, text=True, check=True)
     assert tw.__version__ in done.stdout
+
+
+def test_libraries_of_other_packages_are_offered(tmp_path: Path) -> None:
+    """What torch brings for NVIDIA's GPUs lies where the system does not look; a folder that is named goes first."""
+    for package, library in (("cu13", "libcublasLt.so.13"), ("cudnn", "libcudnn.so.9"), ("nccl", "libnccl.so.2")):
+        (tmp_path / "nvidia" / package / "lib").mkdir(parents=True)
+        (tmp_path / "nvidia" / package / "lib" / library).touch()
+    asked = "import os, sys; sys.path.insert(0, sys.argv[1]); import tilewright; print(os.environ['TILEWRIGHT_LIBRARY_PATH'])"
+
+    def offered(**environment: str) -> str:
+        kept = {name: value for name, value in os.environ.items() if name != "TILEWRIGHT_LIBRARY_PATH"}
+        return subprocess.run([sys.executable, "-c", asked, str(tmp_path)], env={**kept, **environment}, check=True, capture_output=True,
+                              text=True).stdout.strip()
+
+    folders = offered().split(":")
+    for package in ("cu13", "cudnn"):
+        assert str(tmp_path / "nvidia" / package / "lib") in folders
+    assert not any("nccl" in folder for folder in folders)
+    assert offered(TILEWRIGHT_LIBRARY_PATH="/mine") == "/mine"

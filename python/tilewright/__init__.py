@@ -7,6 +7,7 @@
 import importlib
 from typing import Any
 
+from . import _devices
 from ._compile import Artefact, compile, compile_artefact, refit, target_names
 from ._errors import (CopyWarning, DamagedError, DeviceError, Error, FailureError, FallbackWarning, IncompatibleError,
                       InputValueError, InternalError, ModelError, OutOfMemoryError, ShapeError, UnsupportedError,
@@ -25,6 +26,7 @@ from ._train import Trainer
 from ._verbs import Report, Verification
 
 __version__ = _version()
+_devices.offer_libraries()
 
 
 def __getattr__(name: str) -> Any:

@@ -241,6 +241,18 @@ std::vector<frontend::ImportResult> import_each(const CompileOptions& options, c
   return models;
 }
 
+// Of all combinations.
+LeastExtents smallest_of(const CompileOptions& options) {
+  LeastExtents smallest;
+  for (const LeastExtents& each : options.least) {
+    for (const auto& [name, least] : each) {
+      int64_t& known = smallest.try_emplace(name, least).first->second;
+      known = std::min(known, least);
+    }
+  }
+  return smallest;
+}
+
 }  // namespace
 
 std::vector<frontend::ImportResult> import_file(const std::string& path, const CompileOptions& options) {
@@ -259,7 +271,7 @@ Compiled compile_imported(const std::vector<frontend::ImportResult>& models, con
   for (size_t m = 0; m < models.size(); ++m) {
     const frontend::ImportOptions& import = options.imports[std::min(m, options.imports.size() - 1)];
     check_lengths(models[m], import, options.states);
-    graphs.push_back(with_ranges(models[m], import, least_of(options, m)));
+    graphs.push_back(with_ranges(models[m], import, least_of(options, m), smallest_of(options)));
     // A state would be changed by every part.
     for (format::Extent& extent : graphs.back().extents) extent.in_parts = extent.in_parts && options.states.empty();
     if (m == 0) append(warnings, graphs[0].warnings);

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "ops/list.h"
+#include "support/join.h"
 
 namespace tw::driver {
 namespace {
@@ -64,9 +65,16 @@ class Comparison {
   std::string compare(const Node& a, const Node& b) const {
     const std::string whole = fmt::format("node '{}' ({})", a.name, a.op);
     if (a.op != b.op || a.name != b.name || a.inputs.size() != b.inputs.size()) return whole;
-    if ((a.body == nullptr) != (b.body == nullptr) ||
-        (a.body != nullptr && graph::to_outline(*a.body) != graph::to_outline(*b.body)))
-      return whole;
+    if ((a.body == nullptr) != (b.body == nullptr)) return whole;
+    if (a.body != nullptr) {
+      if (std::string what = Comparison(*a.body, *b.body, extents_).run(); !what.empty()) return what;
+      const auto names = [](const Graph& body, const std::vector<ValueId>& ids) {
+        return mapped(ids, [&](ValueId id) { return body.value(id).name; });
+      };
+      if (names(*a.body, a.body->inputs) != names(*b.body, b.body->inputs) ||
+          names(*a.body, a.body->outputs) != names(*b.body, b.body->outputs))
+        return whole;
+    }
     for (const auto& [key, value] : a.attrs) {
       // Extents follow from the types.
       const bool is_extent = key == "shape" || key == "extent" || key == "extents" || key == "repeats";

@@ -81,6 +81,7 @@ class GroupChecker {
       if (progress_) progress_("verify", std::ssize(checks_), total_);
       if (const graph::Node* loop = graph::loop_of(graph.nodes[g]))
         check_last_turn(graph.nodes[g], *loop, plan.bodies.at(loops++), values);
+      values.forget();
     }
   }
 
@@ -97,8 +98,11 @@ class GroupChecker {
     const int64_t last = repeat.turns - 1;
     std::vector<RefTensor> inputs, outputs, rows;
     const auto given = [&](ValueId id) { return *outside.find(group.inputs.at(index_of(group.body->inputs, id))); };
-    for (const ValueId id : loop.outputs)
-      outputs.push_back(*outside.find(group.outputs.at(index_of(group.body->outputs, id))));
+    for (const ValueId id : loop.outputs) {
+      const RefTensor* output = outside.find(group.outputs.at(index_of(group.body->outputs, id)));
+      if (output == nullptr) return;  // of a smaller extent
+      outputs.push_back(*output);
+    }
     for (size_t k = 0; k < loop.inputs.size(); ++k) {
       if (k < repeat.carried && last > 0) {
         inputs.push_back(outputs[k].row(repeat.output_row(k, last - 1)));
@@ -119,7 +123,7 @@ class GroupChecker {
     if (!plan::has_code(plan)) return check;
     std::vector<RefTensor> inputs;
     for (const ValueId id : node.inputs) {
-      if (graph.is_output(id) && values.find(id) == nullptr) return check;  // of a smaller extent
+      if (values.are_cut() && values.find(id) == nullptr) return check;
       inputs.push_back(value(values, graph, id));
     }
     const Bounded want = evaluate_bounded(*node.body, ops_, inputs, group_trials(*node.body));

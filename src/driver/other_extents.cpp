@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "graph/repeat.h"
 #include "ops/list.h"
 #include "support/join.h"
 
@@ -43,7 +44,9 @@ class Comparison {
   std::string run() {
     size_t n = 0;
     for (const Node& node : longer_.nodes) {
-      const bool is_there = n < shorter_.nodes.size() && shorter_.nodes[n].name == node.name;
+      const Node* next = n < shorter_.nodes.size() ? &shorter_.nodes[n] : nullptr;
+      const bool is_there =
+          next != nullptr && next->name == node.name && (next->op == node.op || !may_do_nothing(node));
       if (!is_there && !may_do_nothing(node)) return "the graph";
       if (!is_there) {
         const auto before = dropped_.find(node.inputs[0]);
@@ -78,7 +81,9 @@ class Comparison {
     for (const auto& [key, value] : a.attrs) {
       // Extents follow from the types.
       const bool is_extent = key == "shape" || key == "extent" || key == "extents" || key == "repeats";
-      if (!b.has_attr(key) || (!is_extent && b.attrs.at(key) != value)) return whole;
+      const bool is_place = a.op == "slice" && key == "starts" && are_last(a, b);
+      const bool is_turns = a.op == graph::kRepeat && (key == "turns" || key == "rows") && are_turns(a, b);
+      if (!b.has_attr(key) || (!is_extent && !is_place && !is_turns && b.attrs.at(key) != value)) return whole;
     }
     for (size_t k = 0; k < a.inputs.size(); ++k) {
       if ((a.inputs[k] == graph::kAbsent) != (b.inputs[k] == graph::kAbsent)) return whole;
@@ -93,6 +98,26 @@ class Comparison {
         return fmt::format("the constant '{}' of {}", read.name, whole);
     }
     return "";
+  }
+
+  // Whether slices begin at the same places, or at the last ones of dims.
+  bool are_last(const Node& a, const Node& b) const {
+    const Shape &from = shorter_.value(a.inputs[0]).type.shape, &to = longer_.value(b.inputs[0]).type.shape;
+    const auto &starts = a.ints_attr("starts"), &others = b.ints_attr("starts");
+    bool are = from.size() == to.size();
+    for (size_t d = 0; are && d < from.size(); ++d)
+      are = starts[d] == others[d] || (starts[d] == from[d] - 1 && others[d] == to[d] - 1);
+    return are;
+  }
+
+  // Loops with a turn for each row, whose outputs have as many or some last ones.
+  bool are_turns(const Node& a, const Node& b) const {
+    const graph::Repeat fewer = graph::repeat_of(a), more = graph::repeat_of(b);
+    if (fewer.turns != extents_.first || more.turns != extents_.second)
+      return fewer.turns == more.turns && fewer.rows == more.rows;
+    return std::ranges::equal(fewer.rows, more.rows, [&](int64_t x, int64_t y) {
+      return (x == fewer.turns && y == more.turns) || x == std::min(y, fewer.turns);
+    });
   }
 
   // Batches behind each other along the first dim of a gather's data, rows of which an extent is the number; 0: there

@@ -1,4 +1,4 @@
-// Dimensions with a range that turns of loops carry along: batches of recurrences.
+// Dimensions with a range that turns of loops carry along, or are: batches and steps of recurrences.
 #include <gtest/gtest.h>
 
 #include "artefact/verify.h"
@@ -83,6 +83,40 @@ TEST(LoopRanges, MoreRowsThanThereIsRoomForRunInParts) {
   };
   Session ranged = session_of(compile_dims(model, {"batch=1..4"}));
   for (const int64_t n : {5, 11}) expect_like_exact(model, ranged, {fmt::format("batch={}", n)}, n);
+}
+
+// The last state, too, which is that of the last step that is there, or of the first.
+void expect_steps(Cell cell, const std::vector<std::string>& dims) {
+  SCOPED_TRACE(cell.op + " " + cell.direction);
+  cell.steps = std::string("time");
+  const Model model = recurrent(cell);
+  std::vector<std::string> ranges = dims;
+  ranges.push_back("time=1..20");
+  Session ranged = session_of(compile_dims(model, ranges));
+  for (const int64_t n : {20, 1, 2, 7, 8, 9, 13}) {
+    expect_like_exact(model, ranged, {"batch=3", fmt::format("time={}", n)}, n);
+  }
+}
+
+TEST(LoopRanges, StepsOfRecurrences) {
+  expect_steps({"RNN", 1, "reverse"}, {"batch=3"});
+  expect_steps({"GRU", 3, "forward"}, {"batch=1..3"});
+  expect_steps({"LSTM", 4, "bidirectional"}, {"batch=3"});
+  expect_steps({"LSTM", 4, "bidirectional", /*has_state=*/true, /*has_lengths=*/true}, {"batch=3"});
+}
+
+// Beyond its end the rows of a sequence hold nothing: those that take the others' place may be infinite.
+TEST(LoopRanges, TheLastOfAllStepsIsTheLastThatThereIs) {
+  const Model model = [](ModelBuilder& m) {
+    recurrent({.op = "GRU", .gates = 3, .steps = std::string("time")})(m);
+    m.ints("end", {-1});
+    set_int(m.node("Gather", {"yt", "end"}, {"of_end"}), "axis", 1);
+    m.node("Exp", {"yt"}, {"e"});
+    tw::testing::set_ints(m.node("ReduceMean", {"e"}, {"mean"}), "axes", {1});
+    m.output("of_end").output("mean");
+  };
+  Session ranged = session_of(compile_dims(model, {"batch=2", "time=1..12"}));
+  for (const int64_t n : {12, 1, 2, 9, 8}) expect_like_exact(model, ranged, {"batch=2", fmt::format("time={}", n)}, n);
 }
 
 // A turn takes the mean of its batch away, and divides by how far it is spread.

@@ -106,7 +106,8 @@ class GraphServer {
   // What a turn leaves in a carried value is what the next one is given: known once no turn leaves less.
   void add_loop(const Node& node) {
     const graph::Repeat repeat = graph::repeat_of(node);
-    std::vector<RowsOfValue> given = rows_of_turn(node, repeat);
+    std::vector<RowsOfValue> given = mapped(node.inputs, [&](ValueId id) { return rows_of(id); });
+    const std::optional<LiveRows> turns = take_turns(node, repeat, given);
     std::optional<GraphServer> body;
     do {
       body.emplace(*node.body, all_);
@@ -116,23 +117,58 @@ class GraphServer {
     for (size_t j = 0; j < node.outputs.size(); ++j) {
       RowsOfValue rows = body->rows_of(node.body->outputs[j]);
       for (LiveRows& r : rows) ++r.dim;
+      if (turns && repeat.rows[j] == repeat.turns) {
+        rows.push_back(*turns);
+        rows.back().repeat_last = j < repeat.carried && repeat.outputs_backwards[j] == 0;
+      }
       take(node, node.outputs[j], std::move(rows));
     }
     Node served = node;
+    if (turns) keep_carried(served, *turns, *body);
     for (const int e : body->asked_) served.inputs.push_back(length(e));
     served.body = std::make_shared<const Graph>(graph::compact(body->out_));
     out_.nodes.push_back(std::move(served));
   }
 
-  // Of the inputs of a loop's body.
-  std::vector<RowsOfValue> rows_of_turn(const Node& loop, const graph::Repeat& repeat) const {
-    auto given = mapped(loop.inputs, [&](ValueId id) { return rows_of(id); });
+  // The rows of which each turn reads one, where only the first hold something; `given` becomes what a turn is given.
+  std::optional<LiveRows> take_turns(const Node& loop, const graph::Repeat& repeat, std::vector<RowsOfValue>& given) {
+    std::vector<LiveRows> turns;
     for (size_t k = repeat.carried; k < repeat.carried + repeat.scanned; ++k) {
-      for (LiveRows& rows : given[k]) {
-        if (rows.dim-- == 0) throw Unsupported("the loop '{}' has a turn for each row", loop.name);
-      }
+      std::ranges::copy_if(given[k], std::back_inserter(turns), [](const LiveRows& r) { return r.dim == 0; });
+      std::erase_if(given[k], [](const LiveRows& r) { return r.dim == 0; });
+      for (LiveRows& rows : given[k]) --rows.dim;
     }
-    return given;
+    if (turns.empty()) return std::nullopt;
+    LiveRows first = turns.front();
+    const auto& reads = repeat.inputs_backwards;
+    bool are_alike = turns.size() == repeat.scanned && first.inner == 1 && all_are(reads, reads[0]) &&
+                     std::ranges::all_of(turns, [&](const LiveRows& r) { return r.is_same(first); });
+    for (size_t j = 0; j < repeat.rows.size(); ++j)
+      are_alike &= repeat.outputs_backwards[j] == reads[0] || (j < repeat.carried && repeat.rows[j] <= 2);
+    if (!are_alike)
+      throw Unsupported("the loop '{}' has a turn for each row, and takes rows in several orders", loop.name);
+    set_not_apart({first});
+    first.other = OtherRows::kAny;
+    return first;
+  }
+
+  // A turn of a row that holds nothing leaves what it is given.
+  void keep_carried(Node& loop, const LiveRows& turns, GraphServer& body) {
+    graph::Repeat repeat = graph::repeat_of(loop);
+    graph::RefTensor places = graph::RefTensor::zeros({DataType::i64(), {repeat.turns}});
+    places.ints = sequence(repeat.turns);
+    const auto at = static_cast<std::ptrdiff_t>(repeat.carried + repeat.scanned);
+    loop.inputs.insert(loop.inputs.begin() + at, masks_.constant("turns", places));
+    Graph& out = body.out_;
+    const ValueId length = body.length(turns.length), turn = out.add_input("turn", {DataType::i64(), {}});
+    out.inputs.pop_back();
+    out.inputs.insert(out.inputs.begin() + at, turn);
+    const ValueId is_live = body.masks_.emit("live", "less", {turn, length});
+    for (size_t c = 0; c < repeat.carried; ++c)
+      out.outputs[c] = body.masks_.emit("kept", "where", {is_live, out.outputs[c], out.inputs[c]});
+    repeat.inputs_backwards.push_back(repeat.inputs_backwards[0]);
+    ++repeat.scanned;
+    loop.attrs = graph::attrs_of(repeat);
   }
 
   // Takes what a turn leaves in the other rows for what it is given there, if that says less.

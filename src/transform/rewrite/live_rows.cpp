@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "support/error.h"
+#include "support/join.h"
 #include "transform/roles.h"
 
 namespace tw::transform {
@@ -171,7 +172,8 @@ class NodeRows {
       const int64_t last = starts[d] + (result()[d] - 1) * steps[d];
       if (starts[d] == 0 && steps[d] == 1 && result()[d] == shape(0)[d]) {
         out.push_back(rows);
-      } else if (!is_live(rows, shape(0), std::min(starts[d], last), std::max(starts[d], last))) {
+      } else if (const bool is_last = rows.repeat_last && rows.inner == 1 && starts[d] == rows.extent - 1;
+                 !is_last && !is_live(rows, shape(0), std::min(starts[d], last), std::max(starts[d], last))) {
         refuse();
       }
     }
@@ -201,7 +203,7 @@ class NodeRows {
     const size_t axis = axis_of(node_.int_attr_or("axis", 0), shape(0).size()), rank = shape(1).size();
     RowsOfValue out;
     for (LiveRows rows : inputs_[0]) {
-      if (rows.dim == axis && !takes_live(rows)) refuse();
+      if (rows.dim == axis && !takes_live(rows) && !takes_last(rows)) refuse();
       if (rows.dim == axis) continue;
       if (rows.dim > axis) rows.dim += rank - 1;
       out.push_back(rows);
@@ -262,6 +264,13 @@ class NodeRows {
       if (indices[i] < 0 || indices[i] / rows.inner % rows.extent > last) return false;
     }
     return true;
+  }
+
+  // Whether indices name the last row alone, and that repeats the last one that holds something.
+  bool takes_last(const LiveRows& rows) const {
+    const graph::Value& value = graph_.value(node_.inputs[1]);
+    if (!rows.repeat_last || rows.inner != 1 || !value.is_constant()) return false;
+    return all_are(graph::RefTensor::from_bytes(value.type, *value.constant).ints, -1);
   }
 
   // Of operand k of a product those rows that it sums over, and the others, which are rows of the result.
@@ -376,7 +385,10 @@ class NodeRows {
 
 RowsOfNode rows_of_node(const Graph& graph, const graph::OpTable& ops, const Node& node,
                         const std::vector<RowsOfValue>& inputs) {
-  return NodeRows(graph, ops, node, inputs).run();
+  RowsOfNode found = NodeRows(graph, ops, node, inputs).run();
+  const bool moves = node.op == "reshape" || node.op == "transpose";
+  for (LiveRows& rows : found.result) rows.repeat_last = rows.repeat_last && moves;
+  return found;
 }
 
 }  // namespace tw::transform

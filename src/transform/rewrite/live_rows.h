@@ -20,6 +20,7 @@ struct LiveRows {
   int64_t least = 0;   // that hold something whatever the length is
   int64_t inner = 1;   // neighbours along the dim that are one row
   OtherRows other = OtherRows::kAny;
+  bool repeat_last = false;  // whether the others are all the last one that holds something
 
   /// Whether they are rows of the same length at the same places.
   bool is_same(const LiveRows& rows) const { return dim == rows.dim && length == rows.length && inner == rows.inner; }

@@ -233,7 +233,7 @@ std::vector<frontend::ImportResult> import_each(const CompileOptions& options, c
   for (const frontend::ImportOptions& one : options.imports) {
     if (options.progress) options.progress("import", static_cast<int64_t>(models.size()), total);
     models.push_back(import(one));
-    share_elements(models.front().graph, models.back().graph);
+    share_elements(models.front(), models.back());
     check_lengths(models.back(), one, options.states);
     models.back().graph = with_states_last(models.back().graph, options.states, options.dtype);
   }

@@ -201,16 +201,19 @@ frontend::ImportResult import_again(const frontend::ImportResult& model, fronten
   return frontend::import_onnx_bytes(std::as_bytes(std::span(model.skeleton)), "", ops::all_ops(), options);
 }
 
-void share_elements(const graph::Graph& from, graph::Graph& to) {
+void share_elements(const frontend::ImportResult& from, frontend::ImportResult& to) {
   std::map<std::string_view, const Value*> constants;
-  for (const Value& value : from.values) {
+  for (const Value& value : from.graph.values) {
     if (value.is_constant()) constants.emplace(value.name, &value);
   }
-  for (Value& value : to.values) {
+  for (Value& value : to.graph.values) {
     const auto same = value.is_constant() ? constants.find(value.name) : constants.end();
     if (same != constants.end() && same->second->type == value.type &&
         std::ranges::equal(*same->second->constant, *value.constant))
       value.constant = same->second->constant;
+  }
+  for (size_t k = 0; from.weights == to.weights && k < to.elements.size(); ++k) {
+    if (std::ranges::equal(*from.elements[k], *to.elements[k])) to.elements[k] = from.elements[k];
   }
 }
 

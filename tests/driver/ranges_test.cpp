@@ -236,6 +236,16 @@ TEST(Ranges, WeightsAreStoredOnce) {
   EXPECT_EQ(compile_dims(mlp, {"n=1..128"}).sections.at("weights").size(), one);
 }
 
+// Nor is any weight in memory twice while they are compiled.
+TEST(Ranges, EntriesShareTheirWeightsFromTheImportOn) {
+  ModelBuilder model(17);
+  mlp(model);
+  const std::vector<frontend::ImportResult> models = import_bytes(model.bytes(), "", with_dims({"n=1..20"}));
+  ASSERT_EQ(models.size(), 3U);
+  EXPECT_EQ(models[0].elements.size(), 2U);
+  for (const frontend::ImportResult& one : models) EXPECT_EQ(one.elements, models[0].elements);
+}
+
 TEST(Ranges, OtherWeightsAreTaken) {
   const auto scaled = [](float scale) {
     return [scale](ModelBuilder& model) {

@@ -222,20 +222,24 @@ TEST(Bounded, EachNumberNextToAnEdgeMayLieOnItsOtherSide) {
   input a : f32[4096]
   input b : f32[4096]
   input c : f32[4096]
+  input scale : f32[4096]
   p : f32[4096] = mul(a, b) as p
   s : f32[4096] = add(p, c) as s
   r : f32[4096] = round(s) as r
   d : f32[4096] = clip(r) {min = 0.0, max = 255.0} as d
   q : u8[4096] = cast(d) {to = "u8"} as q
-  output q
+  e : f32[4096] = cast(q) {to = "f32"} as e
+  y : f32[4096] = mul(e, scale) as y
+  output q, y
 })",
                                                {});
-  std::vector<graph::RefTensor> inputs(3, graph::RefTensor::zeros({DataType::f32(), {kMany}}));
+  std::vector<graph::RefTensor> inputs(4, graph::RefTensor::zeros({DataType::f32(), {kMany}}));
   for (size_t i = 0; i < kMany; ++i) {
     const float a = 7 + static_cast<float>(i * 37 % 1013) / 1013, b = 71.5F / a - static_cast<float>(i % 97) / 97000;
     inputs[0].floats[i] = a;
     inputs[1].floats[i] = b;
     inputs[2].floats[i] = 71.5F - a * b;
+    inputs[3].floats[i] = 0.01F + static_cast<float>(i) / 1e6F;
   }
   const Bounded bounded = evaluate_bounded(body, ops::all_ops(), inputs, 3);
   int64_t moved = 0;
@@ -246,6 +250,8 @@ TEST(Bounded, EachNumberNextToAnEdgeMayLieOnItsOtherSide) {
     moved += got != bounded.values[0].ints[i];
     ASSERT_LE(std::abs(got - bounded.values[0].ints[i]), bounded.bounds[0][i]) << i;
     ASSERT_LE(bounded.bounds[0][i], 1) << i;
+    const float real = static_cast<float>(got) * at(3);
+    ASSERT_LE(std::fabs(real - bounded.values[1].floats[i]), bounded.bounds[1][i]) << i;
   }
   EXPECT_GT(moved, 100);
 }

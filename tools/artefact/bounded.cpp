@@ -128,6 +128,7 @@ class Evaluation {
   struct Trial {
     int number;
     double times;
+    bool is_at_edges;  // of the first pair where there are steps
   };
 
   static constexpr size_t kPair = 2;
@@ -140,7 +141,8 @@ class Evaluation {
                                                 : std::vector<double>{all_f64 ? driver::kF64Magnification : 1};
     const size_t all = std::max(static_cast<size_t>(trials), sizes.size());
     for (size_t run = 0; run < all; ++run)
-      trials_.push_back({static_cast<int>(run / sizes.size()), sizes[run % sizes.size()]});
+      trials_.push_back(
+          {static_cast<int>(run / sizes.size()), sizes[run % sizes.size()], has_steps && run < sizes.size()});
   }
 
   // By node: values that no later one reads, and that do not leave the graph.
@@ -197,7 +199,7 @@ class Evaluation {
       std::vector<RefTensor> made =
           is_moved ? apply(node, gather([&](graph::ValueId id) { return at_edge(id, t, edges); })) : exact;
       for (size_t k = 0; k < made.size(); ++k) {
-        const bool errs = add_error(errors[k], node.outputs[k], trials_[t], made[k]);
+        const bool errs = add_error(errors[k], node.outputs[k], trials_[t], exact[k], made[k]);
         if (is_moved || errs) at(node.outputs[k]).moved[t] = std::move(made[k]);
       }
     });
@@ -218,7 +220,7 @@ class Evaluation {
   // What a trial takes for an operand: in the first pair one that lies as far off as it may.
   RefTensor at_edge(graph::ValueId id, size_t t, const std::map<graph::ValueId, std::vector<double>>& edges) {
     const auto edge = edges.find(id);
-    if (edge == edges.end() || trials_[t].number > 0) return at(id).in(t);
+    if (edge == edges.end() || !trials_[t].is_at_edges) return at(id).in(t);
     RefTensor value = at(id).exact;
     for (size_t i = 0; i < value.floats.size(); ++i)
       value.floats[i] += sign(trials_[t], id, i) * std::copysign(edge->second[i], trials_[t].times);
@@ -227,9 +229,15 @@ class Evaluation {
 
   Tried& at(graph::ValueId id) { return values_[static_cast<size_t>(id)]; }
 
-  // Whether that moves anything.
-  bool add_error(const std::vector<double>& error, graph::ValueId id, const Trial& trial, RefTensor& value) const {
-    for (size_t i = 0; i < error.size(); ++i) value.floats[i] += sign(trial, id, i) * error[i] * trial.times;
+  // Adds the errors of a trial to a value that is `exact` without any: whether there are some. What a step at an edge
+  // has moved farther than that they move on.
+  bool add_error(const std::vector<double>& error, graph::ValueId id, const Trial& trial, const RefTensor& exact,
+                 RefTensor& value) const {
+    for (size_t i = 0; i < error.size(); ++i) {
+      const double moved = value.floats[i] - exact.floats[i], size = error[i] * trial.times;
+      const bool is_step = trial.is_at_edges && std::fabs(moved) > 2 * std::fabs(size);
+      value.floats[i] += is_step ? std::copysign(size, moved) : sign(trial, id, i) * size;
+    }
     return std::ranges::any_of(error, [](double e) { return e != 0; });
   }
 
@@ -321,7 +329,7 @@ class Evaluation {
     std::vector<double> error(value.floats.size(), 0.0);
     add_stored_error(value, error);
     RefTensor rounded = value;
-    add_error(error, id, trial, rounded);
+    add_error(error, id, trial, value, rounded);
     return rounded;
   }
 

@@ -169,7 +169,7 @@ TEST(LoopRanges, ATurnThatMixesRowsIsRefusedByName) {
         nodes.Mutable(6)->set_input(1, "end");
         nodes.Mutable(6)->set_output(0, "later");
         ModelBuilder::add_node(nodes, "Add", {"e", "later"}, {"out"});
-        m.ints("end", {-1});
+        m.ints("end", {-2});
       },
       {"n=8..16"}, {"--dim n=8..16: ", "'node_last/turn/node_out' (gather)", "List the sizes instead: --dim n=8,16"});
 }

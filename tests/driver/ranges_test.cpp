@@ -303,11 +303,37 @@ TEST(Ranges, WhatComputesWithTheExtentIsRefusedByName) {
       {"seq=8..16"}, {"'node_y' (div)", "is another one at 15 than at 16"});
 }
 
+// Of all tokens the last one that a run has: by an index, a slice, and among heads.
+TEST(Ranges, TheLastRowIsTheLastThatThereIs) {
+  const Model model = [](ModelBuilder& m) {
+    attention(numbers(64 * kWidth, 5))(m);
+    m.ints("end", {-1});
+    m.node("Squeeze", {"end"}, {"scalar"});
+    m.ints("beyond", {INT64_MAX});
+    set_int(m.node("Gather", {"y", "scalar"}, {"last"}), "axis", 1);
+    m.node("Slice", {"y", "end", "beyond", "one"}, {"row"});
+    m.node("Neg", {"row"}, {"last_row"});
+    m.ints("half", {kWidth / 2});
+    m.ints("axes", {1, 2});
+    set_int(m.node("Concat", {"end", "half"}, {"starts"}), "axis", 0);
+    set_int(m.node("Concat", {"beyond", "beyond"}, {"ends"}), "axis", 0);
+    m.node("Slice", {"y", "starts", "ends", "axes"}, {"half_row"});
+    m.node("Neg", {"half_row"}, {"last_half"});
+    set_int(m.node("Gather", {"vh", "end"}, {"of_heads"}), "axis", 2);
+    m.output("last").output("last_row").output("last_half").output("of_heads");
+  };
+  Session ranged = session_of(compile_dims(model, {"batch=1..2", "seq=1..20"}));
+  for (const auto& [batch, seq] : {std::pair{2, 20}, {1, 1}, {2, 8}, {1, 9}, {2, 13}}) {
+    SCOPED_TRACE(seq);
+    expect_like_exact(model, ranged, {fmt::format("batch={}", batch), fmt::format("seq={}", seq)}, seq);
+  }
+}
+
 TEST(Ranges, ANodeThatReadsALaterRowIsRefused) {
   expect_refused(
       [](ModelBuilder& model) {
         model.input("x", {std::string("seq"), int64_t{3}});
-        model.ints("last", {-1});
+        model.ints("last", {-2});
         set_int(model.node("Gather", {"x", "last"}, {"y"}), "axis", 0);
         model.output("y");
       },

@@ -100,6 +100,7 @@ class GraphServer {
     for (const ValueId id : node.outputs) take(node, id, found.result);
     masks_.append(node, found);
     for (const RowsOfNode::Fill& fill : found.fills) set_not_apart({fill.rows});
+    if (found.last) set_not_apart({*found.last});
     for (const RowsOfValue& rows : inputs) part(rows, found.result);
   }
 
@@ -117,10 +118,7 @@ class GraphServer {
     for (size_t j = 0; j < node.outputs.size(); ++j) {
       RowsOfValue rows = body->rows_of(node.body->outputs[j]);
       for (LiveRows& r : rows) ++r.dim;
-      if (turns && repeat.rows[j] == repeat.turns) {
-        rows.push_back(*turns);
-        rows.back().repeat_last = j < repeat.carried && repeat.outputs_backwards[j] == 0;
-      }
+      if (turns && repeat.rows[j] == repeat.turns) rows.push_back(*turns);
       take(node, node.outputs[j], std::move(rows));
     }
     Node served = node;

@@ -1,6 +1,7 @@
 // Which dims of a value count rows of which only the first hold something: of a state that grows, or of an extent that
 // comes with the inputs of a run.
 #pragma once
+#include <optional>
 #include <vector>
 
 #include "graph/op.h"
@@ -20,7 +21,6 @@ struct LiveRows {
   int64_t least = 0;   // that hold something whatever the length is
   int64_t inner = 1;   // neighbours along the dim that are one row
   OtherRows other = OtherRows::kAny;
-  bool repeat_last = false;  // whether the others are all the last one that holds something
 
   /// Whether they are rows of the same length at the same places.
   bool is_same(const LiveRows& rows) const { return dim == rows.dim && length == rows.length && inner == rows.inner; }
@@ -40,6 +40,8 @@ struct RowsOfNode {
   std::vector<Fill> fills = {};
   /// The node is a mean over these rows of its input, and others.
   RowsOfValue mean_of = {};
+  /// It takes the last of these rows of its first input, and no other.
+  std::optional<LiveRows> last = {};
 };
 
 /// Of `node`, some of whose `inputs` have rows (by position; the others have none). Throws Unsupported naming the node

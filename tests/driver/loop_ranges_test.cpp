@@ -145,6 +145,26 @@ TEST(LoopRanges, TurnsThatSumOverTheRows) {
   for (const int64_t n : {11, 2, 3, 8, 9}) expect_like_exact(scan_with_means, ranged, {fmt::format("n={}", n)}, n);
 }
 
+// As many turns as there are rows, of which none is read.
+TEST(LoopRanges, TurnsThatOnlyCountRows) {
+  const Model model = [](ModelBuilder& m) {
+    m.input("x", {std::string("n"), int64_t{3}}).input("s", {int64_t{3}});
+    m.ints("zero", {0});
+    m.node("Squeeze", {"zero"}, {"first"});
+    m.node("Shape", {"x"}, {"shape"});
+    m.node("Gather", {"shape", "first"}, {"turns"});
+    auto& body = set_graph(m.node("Loop", {"turns", "", "s"}, {"last"}), "body");
+    for (const char* name : {"i", "go", "before"}) body.add_input()->set_name(name);
+    for (const char* name : {"goes", "after"}) body.add_output()->set_name(name);
+    ModelBuilder::add_node(*body.mutable_node(), "Identity", {"go"}, {"goes"});
+    ModelBuilder::add_node(*body.mutable_node(), "Tanh", {"before"}, {"after"});
+    m.node("Relu", {"x"}, {"y"});
+    m.output("last").output("y");
+  };
+  Session ranged = session_of(compile_dims(model, {"n=2..12"}));
+  for (const int64_t n : {12, 2, 3, 8, 9, 11}) expect_like_exact(model, ranged, {fmt::format("n={}", n)}, n);
+}
+
 TEST(LoopRanges, EntriesAreVerified) {
   const auto expect_verified = [](const Compiled& compiled, const std::vector<Shape>& shapes) {
     std::vector<artefact::Array> inputs;

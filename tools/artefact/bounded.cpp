@@ -115,6 +115,7 @@ class Evaluation {
       for (const graph::ValueId id : last[n]) at(id) = {};
     }
     Bounded out;
+    out.has_steps = trials_[0].is_at_edges;
     const auto min = whose_ == Errors::kOfAlgorithms ? driver::MinBound::kMean : driver::MinBound::kMedian;
     for (const graph::ValueId id : body_.outputs) {
       out.bounds.push_back(bounds_of(known(id), min));

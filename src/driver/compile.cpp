@@ -233,12 +233,24 @@ std::vector<frontend::ImportResult> import_each(const CompileOptions& options, c
   for (const frontend::ImportOptions& one : options.imports) {
     if (options.progress) options.progress("import", static_cast<int64_t>(models.size()), total);
     models.push_back(import(one));
-    share_elements(models.front().graph, models.back().graph);
+    share_elements(models.front(), models.back());
     check_lengths(models.back(), one, options.states);
     models.back().graph = with_states_last(models.back().graph, options.states, options.dtype);
   }
   if (options.like != nullptr) check_model(*options.like, models.front(), import);
   return models;
+}
+
+// Of all combinations.
+LeastExtents smallest_of(const CompileOptions& options) {
+  LeastExtents smallest;
+  for (const LeastExtents& each : options.least) {
+    for (const auto& [name, least] : each) {
+      int64_t& known = smallest.try_emplace(name, least).first->second;
+      known = std::min(known, least);
+    }
+  }
+  return smallest;
 }
 
 }  // namespace
@@ -259,7 +271,7 @@ Compiled compile_imported(const std::vector<frontend::ImportResult>& models, con
   for (size_t m = 0; m < models.size(); ++m) {
     const frontend::ImportOptions& import = options.imports[std::min(m, options.imports.size() - 1)];
     check_lengths(models[m], import, options.states);
-    graphs.push_back(with_ranges(models[m], import, least_of(options, m)));
+    graphs.push_back(with_ranges(models[m], import, least_of(options, m), smallest_of(options)));
     // A state would be changed by every part.
     for (format::Extent& extent : graphs.back().extents) extent.in_parts = extent.in_parts && options.states.empty();
     if (m == 0) append(warnings, graphs[0].warnings);

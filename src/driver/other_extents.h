@@ -12,8 +12,8 @@ namespace tw::driver {
 /// all different: the same for equal models. `model` must have a skeleton.
 frontend::ImportResult import_again(const frontend::ImportResult& model, frontend::ImportOptions options);
 
-/// Lets constants of `to` that are equal to those of their names in `from` share their elements.
-void share_elements(const graph::Graph& from, graph::Graph& to);
+/// Lets constants and weights of `to` that are equal to those of their names in `from` share their elements.
+void share_elements(const frontend::ImportResult& from, frontend::ImportResult& to);
 
 /// What the graph of larger extents computes otherwise than that of smaller ones: a node that differs in more than
 /// shapes, or one of its constants, whose elements are others at the same indices. Empty: nothing. `extents` are what

@@ -29,8 +29,9 @@ std::vector<transform::LiveExtent> live_extents(const frontend::ImportResult& mo
 
 class RangeReader {
  public:
-  RangeReader(const frontend::ImportResult& model, const frontend::ImportOptions& import, const LeastExtents& least)
-      : model_(model), import_(import), extents_(live_extents(model, import, least)) {}
+  RangeReader(const frontend::ImportResult& model, const frontend::ImportOptions& import, const LeastExtents& least,
+              const LeastExtents& smallest)
+      : model_(model), import_(import), smallest_(smallest), extents_(live_extents(model, import, least)) {}
 
   FunctionGraph run() {
     if (extents_.empty()) return {"", model_.graph};
@@ -41,7 +42,7 @@ class RangeReader {
     try {
       live = transform::serve_smaller_extents(model_.graph, ops::all_ops(), extents_, dims_);
     } catch (const Unsupported& error) {
-      throw refusal(extents_.front(), error.what());
+      throw refusal_of_one(error.what());
     }
     FunctionGraph out{"", std::move(live.graph)};
     for (const auto& [id, rows] : live.outputs) check_output(out.graph.value(id), rows);
@@ -56,16 +57,45 @@ class RangeReader {
   }
 
  private:
-  static Unsupported refusal(const transform::LiveExtent& extent, const std::string& why) {
+  Unsupported refusal(const transform::LiveExtent& extent, const std::string& why) const {
     if (extent.is_counted())
       return Unsupported(
           "the number of rows of '{}' comes out of each run: {}. Fix what it comes from, --const NAME=@FILE",
           extent.name, why);
-    return Unsupported("--dim {0}={1}..{2}: {3}. List the sizes instead: --dim {0}={4},{2}", extent.name, extent.least,
-                       extent.bound, why, std::max(extent.least, extent.bound / 2));
+    const int64_t least = value_or(smallest_, extent.name, extent.least);
+    return Unsupported("--dim {0}={1}..{2}: {3}. List the sizes instead: --dim {0}={4}", extent.name, least,
+                       extent.bound, why, fmt::join(halves(least, extent.bound), ","));
   }
 
-  static void say_count(const transform::LiveExtent& extent, const transform::DependentDims& outputs, int e,
+  // Some sizes of a range: its ends, and halves of the larger one.
+  static std::vector<int64_t> halves(int64_t least, int64_t most) {
+    constexpr size_t kMany = 3;
+    std::vector<int64_t> sizes = {most};
+    while (sizes.size() < kMany && sizes.front() / 2 > least) sizes.insert(sizes.begin(), sizes.front() / 2);
+    if (least < sizes.front()) sizes.insert(sizes.begin(), least);
+    return sizes;
+  }
+
+  // Of the first extent that is refused by itself; `why`: where it takes several.
+  Unsupported refusal_of_one(const std::string& why) const {
+    for (size_t e = 0; extents_.size() > 1 && e < extents_.size(); ++e) {
+      transform::DependentDims alone = dims_;
+      for (auto& [graph, values] : alone) {
+        for (auto& [id, rows] : values) {
+          std::erase_if(rows, [&](const LiveRows& r) { return r.length != static_cast<int>(e); });
+          for (LiveRows& r : rows) r.length = 0;
+        }
+      }
+      try {
+        transform::serve_smaller_extents(model_.graph, ops::all_ops(), std::span(&extents_[e], 1), alone);
+      } catch (const Unsupported& error) {
+        return refusal(extents_[e], error.what());
+      }
+    }
+    return refusal(extents_.front(), why);
+  }
+
+  static void say_count(const transform::LiveExtent& extent, const transform::RowsOfValues& outputs, int e,
                         FunctionGraph& out) {
     std::vector<std::string> names;
     for (const ValueId id : out.graph.outputs) {
@@ -83,14 +113,22 @@ class RangeReader {
   void read(int e) {
     const transform::LiveExtent& extent = extents_[static_cast<size_t>(e)];
     const Graph smaller = imported(extent, extent.bound - 1);
-    if (smaller.nodes.size() != model_.graph.nodes.size())
-      throw refusal(extent, fmt::format("the graph is another one at {} than at {}", extent.bound - 1, extent.bound));
     if (const int64_t least = std::max<int64_t>(1, extent.least); least < extent.bound - 1) imported(extent, least);
-    const Graph& graph = model_.graph;
+    take_graph(model_.graph, smaller, e);
+  }
+
+  void take_graph(const Graph& graph, const Graph& smaller, int e) {
+    if (smaller.nodes.size() != graph.nodes.size()) {
+      const transform::LiveExtent& extent = extents_[static_cast<size_t>(e)];
+      throw refusal(extent, fmt::format("the graph is another one at {} than at {}", extent.bound - 1, extent.bound));
+    }
+    const bool is_model = &graph == &model_.graph;
     const auto take = [&](ValueId id, ValueId other, bool is_given) {
-      if (id != graph::kAbsent) take_dims(id, smaller.value(other).type.shape, e, is_given);
+      if (id != graph::kAbsent) take_dims(graph, id, smaller.value(other).type.shape, {e, is_given});
     };
-    for (const ValueId id : graph.inputs) take(id, smaller.find_value(graph.value(id).name), true);
+    for (size_t i = 0; i < graph.inputs.size(); ++i)
+      take(graph.inputs[i], is_model ? smaller.find_value(graph.value(graph.inputs[i]).name) : smaller.inputs[i],
+           is_model);
     for (size_t n = 0; n < graph.nodes.size(); ++n) {
       const graph::Node &node = graph.nodes[n], &same = smaller.nodes[n];
       for (size_t k = 0; k < node.inputs.size(); ++k) {
@@ -98,6 +136,7 @@ class RangeReader {
         if (is_constant) take(node.inputs[k], same.inputs[k], true);
       }
       for (size_t k = 0; k < node.outputs.size(); ++k) take(node.outputs[k], same.outputs[k], false);
+      if (node.body != nullptr) take_graph(*node.body, *same.body, e);
     }
   }
 
@@ -115,23 +154,31 @@ class RangeReader {
     return graph;
   }
 
-  void take_dims(ValueId id, const Shape& smaller, int e, bool is_given) {
-    const graph::Value& value = model_.graph.value(id);
-    const transform::LiveExtent& extent = extents_[static_cast<size_t>(e)];
+  // How a value depends on an extent: one that is given has it itself.
+  struct Dependence {
+    int extent;
+    bool is_given;
+  };
+  void take_dims(const Graph& graph, ValueId id, const Shape& smaller, Dependence on) {
+    const graph::Value& value = graph.value(id);
+    const transform::LiveExtent& extent = extents_[static_cast<size_t>(on.extent)];
     if (smaller.size() != value.type.shape.size())
       throw refusal(extent, fmt::format("'{}' has another number of dimensions", value.name));
     for (size_t d = 0; d < smaller.size(); ++d) {
       if (smaller[d] == value.type.shape[d]) continue;
-      if (is_given && (value.type.shape[d] != extent.bound || smaller[d] != extent.bound - 1))
+      if (on.is_given && (value.type.shape[d] != extent.bound || smaller[d] != extent.bound - 1))
         throw refusal(extent, fmt::format("dimension {} of '{}' is not '{}' itself", d, value.name, extent.name));
-      transform::RowsOfValue& rows = dims_[id];
-      const LiveRows found{
-          .dim = d, .length = e, .extent = extent.bound, .least = extent.least, .other = transform::OtherRows::kFinite};
+      transform::RowsOfValue& rows = dims_[&graph][id];
+      const LiveRows found{.dim = d,
+                           .length = on.extent,
+                           .extent = extent.bound,
+                           .least = extent.least,
+                           .other = transform::OtherRows::kFinite};
       if (std::ranges::none_of(rows, [&](const LiveRows& r) { return r.is_same(found); })) rows.push_back(found);
     }
   }
 
-  format::Extent describe(size_t e, const Graph& live, const transform::DependentDims& outputs) const {
+  format::Extent describe(size_t e, const Graph& live, const transform::RowsOfValues& outputs) const {
     format::Extent out{extents_[e].name, extents_[e].least, extents_[e].bound, {}, {}};
     const auto add = [&](const transform::RowsOfValue& all, size_t tensor, std::vector<format::ExtentDim>& dims) {
       for (const LiveRows& rows : all) {
@@ -139,8 +186,11 @@ class RangeReader {
           dims.push_back({static_cast<int64_t>(tensor), static_cast<int64_t>(rows.dim), rows.inner});
       }
     };
+    const transform::RowsOfValues none;
+    const auto dims = dims_.find(&model_.graph);
+    const transform::RowsOfValues& of_model = dims == dims_.end() ? none : dims->second;
     for (size_t i = 0; i < model_.graph.inputs.size(); ++i) {
-      if (const auto found = dims_.find(model_.graph.inputs[i]); found != dims_.end())
+      if (const auto found = of_model.find(model_.graph.inputs[i]); found != of_model.end())
         add(found->second, i, out.inputs);
     }
     for (size_t o = 0; o < live.outputs.size(); ++o) {
@@ -166,6 +216,7 @@ class RangeReader {
 
   const frontend::ImportResult& model_;
   const frontend::ImportOptions& import_;
+  const LeastExtents& smallest_;
   const std::vector<transform::LiveExtent> extents_;
   Graph whole_;  // as import_again() has it
   transform::DependentDims dims_;
@@ -186,8 +237,8 @@ std::vector<int64_t> extents_in_range(int64_t least, int64_t most) {
 }
 
 FunctionGraph with_ranges(const frontend::ImportResult& model, const frontend::ImportOptions& import,
-                          const LeastExtents& least) {
-  return RangeReader(model, import, least).run();
+                          const LeastExtents& least, const LeastExtents& smallest) {
+  return RangeReader(model, import, least, smallest).run();
 }
 
 }  // namespace tw::driver

@@ -2,10 +2,15 @@
 #include "artefact/bounded.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include <cmath>
+#include <fstream>
+#include <new>
 
 #include "ops/list.h"
+#include "tests/harness/allocations/counter.h"
 
 namespace tw::artefact {
 namespace {
@@ -105,8 +110,79 @@ TEST(Bounded, EqualTermsRoundAlike) {
     worst = std::max(worst, off / alike.values[0].floats[c]);
   }
   EXPECT_GT(worst, 4 * std::sqrt(kTerms) * std::ldexp(1.0, -24)) << "not alike";
-  for (size_t i = 0; i < x.floats.size(); ++i) x.floats[i] *= 1 + static_cast<double>(i % 7) / 100;
+  for (size_t i = 0; i < x.floats.size(); ++i) x.floats[i] *= 1 + static_cast<double>(i) / 1e5;
   EXPECT_LT(evaluate_bounded(body, ops::all_ops(), {x}, 3).bounds[0][0], alike.bounds[0][0] / 8);
+}
+
+// Sums and products over positions of which there are two kinds, as of ids that are 0 or 1.
+TEST(Bounded, TermsOfTwoValuesRoundAlike) {
+  constexpr int64_t kTerms = 2048, kColumns = 40;
+  const graph::Graph body = graph::parse_graph(R"(graph g {
+  input x : f32[2048, 40]
+  input each : f32[1, 2048]
+  s : f32[40] = reduce_sum(x) {axes = [0], keepdims = 0} as s
+  q : f32[40] = reduce_sum_square(x) {axes = [0], keepdims = 0} as q
+  p : f32[1, 40] = matmul(each, x) as p
+  output s, q, p
+})",
+                                               {});
+  graph::RefTensor x = graph::RefTensor::zeros({DataType::f32(), {kTerms, kColumns}});
+  graph::RefTensor each = graph::RefTensor::zeros({DataType::f32(), {1, kTerms}});
+  for (size_t i = 0; i < x.floats.size(); ++i) {
+    const size_t kind = i / kColumns % 64 == 5 ? 1 : 0, column = i % kColumns;
+    x.floats[i] = 0.17F + 0.013F * static_cast<float>(column) + 0.3F * static_cast<float>(kind);
+  }
+  for (double& e : each.floats) e = 1.0F / kTerms;
+  const Bounded bounded = evaluate_bounded(body, ops::all_ops(), {x, each}, 3);
+  double worst[3] = {0, 0, 0};
+  for (size_t c = 0; c < kColumns; ++c) {
+    float sums[3] = {0, 0, 0};
+    for (size_t r = 0; r < kTerms; ++r) {
+      const auto v = static_cast<float>(x.floats[r * kColumns + c]);
+      sums[0] += v;
+      sums[1] += v * v;
+      sums[2] += static_cast<float>(each.floats[r]) * v;
+    }
+    for (size_t k = 0; k < 3; ++k) {
+      const double off = std::fabs(sums[k] - bounded.values[k].floats[c]);
+      EXPECT_LE(off, bounded.bounds[k][c]) << k << " " << c;
+      worst[k] = std::max(worst[k], off / bounded.values[k].floats[c]);
+    }
+  }
+  for (const double w : worst) EXPECT_GT(w, 4 * std::sqrt(kTerms) * std::ldexp(1.0, -24)) << "not alike";
+}
+
+// What a mean is off by is large beside a small spread.
+TEST(Bounded, NormsHaveTheErrorsOfTheirStatistics) {
+  constexpr int64_t kLength = 2048;
+  const graph::Graph body = graph::parse_graph(R"(graph g {
+  input x : f32[6, 2048]
+  input scale : f32[2048]
+  y : f32[6, 2048] = layer_norm(x, scale) {axis = -1, epsilon = 1e-5} as y
+  output y
+})",
+                                               {});
+  graph::RefTensor x = graph::RefTensor::zeros({DataType::f32(), {6, kLength}});
+  graph::RefTensor scale = graph::RefTensor::zeros({DataType::f32(), {kLength}});
+  for (size_t i = 0; i < x.floats.size(); ++i)
+    x.floats[i] = 0.7F + 0.1F * static_cast<float>(i / kLength) + (i % 2 == 0 ? 0.0625F : 0.0F);
+  for (double& s : scale.floats) s = 1.5;
+  const Bounded bounded = evaluate_bounded(body, ops::all_ops(), {x, scale}, 3);
+  double worst = 0;
+  for (size_t r = 0; r < 6; ++r) {
+    float sum = 0, squares = 0;
+    const auto element = [&](size_t i) { return static_cast<float>(x.floats[r * kLength + i]); };
+    for (size_t i = 0; i < kLength; ++i) sum += element(i);
+    const float mean = sum / kLength;
+    for (size_t i = 0; i < kLength; ++i) squares += (element(i) - mean) * (element(i) - mean);
+    const float root = 1 / std::sqrt(squares / kLength + 1e-5F);
+    for (size_t i = 0; i < kLength; ++i) {
+      const double off = std::fabs((element(i) - mean) * root * 1.5F - bounded.values[0].floats[r * kLength + i]);
+      ASSERT_LE(off, bounded.bounds[0][r * kLength + i]) << r << " " << i;
+      worst = std::max(worst, off);
+    }
+  }
+  EXPECT_GT(worst, 32 * std::ldexp(1.0, -24) * 1.5) << "what a norm's own operations round";
 }
 
 // A quotient next to the middle of two steps may be either, here and in what reads it; one farther off may not.
@@ -137,6 +213,73 @@ TEST(Bounded, QuantizedNumbersMayMoveAStepWhereTheirQuotientIsBetweenTwo) {
   EXPECT_EQ(bounded.bounds[0], (std::vector<double>{1, 1, 0, 0}));
   EXPECT_GE(bounded.bounds[1][0], step);
   EXPECT_GE(bounded.bounds[1][1], step);
+}
+
+// Random errors of two operations cancel each other somewhere: many numbers that are next to an edge.
+TEST(Bounded, EachNumberNextToAnEdgeMayLieOnItsOtherSide) {
+  constexpr int64_t kMany = 4096;
+  const graph::Graph body = graph::parse_graph(R"(graph g {
+  input a : f32[4096]
+  input b : f32[4096]
+  input c : f32[4096]
+  input scale : f32[4096]
+  p : f32[4096] = mul(a, b) as p
+  s : f32[4096] = add(p, c) as s
+  r : f32[4096] = round(s) as r
+  d : f32[4096] = clip(r) {min = 0.0, max = 255.0} as d
+  q : u8[4096] = cast(d) {to = "u8"} as q
+  e : f32[4096] = cast(q) {to = "f32"} as e
+  y : f32[4096] = mul(e, scale) as y
+  output q, y
+})",
+                                               {});
+  std::vector<graph::RefTensor> inputs(4, graph::RefTensor::zeros({DataType::f32(), {kMany}}));
+  for (size_t i = 0; i < kMany; ++i) {
+    const float a = 7 + static_cast<float>(i * 37 % 1013) / 1013, b = 71.5F / a - static_cast<float>(i % 97) / 97000;
+    inputs[0].floats[i] = a;
+    inputs[1].floats[i] = b;
+    inputs[2].floats[i] = 71.5F - a * b;
+    inputs[3].floats[i] = 0.01F + static_cast<float>(i) / 1e6F;
+  }
+  const Bounded bounded = evaluate_bounded(body, ops::all_ops(), inputs, 3);
+  int64_t moved = 0;
+  for (size_t i = 0; i < kMany; ++i) {
+    const auto at = [&](size_t k) { return static_cast<float>(inputs[k].floats[i]); };
+    const float product = at(0) * at(1);
+    const auto got = static_cast<int64_t>(std::nearbyint(product + at(2)));
+    moved += got != bounded.values[0].ints[i];
+    ASSERT_LE(std::abs(got - bounded.values[0].ints[i]), bounded.bounds[0][i]) << i;
+    ASSERT_LE(bounded.bounds[0][i], 1) << i;
+    const float real = static_cast<float>(got) * at(3);
+    ASSERT_LE(std::fabs(real - bounded.values[1].floats[i]), bounded.bounds[1][i]) << i;
+  }
+  EXPECT_GT(moved, 100);
+}
+
+// A chain of 100 values of 2 MB in f64, of which no two are needed but the last: a sixth of what all of them take.
+TEST(Bounded, OfLongModelsOnlyWhatIsReadIsKept) {
+  if (!testing::kCountsAllocations) GTEST_SKIP() << "a sanitizer's allocator is in use";
+  constexpr rlim_t kRoom = 96 << 20;
+  graph::Graph body;
+  const graph::ValueId x = body.add_input("x", {DataType::f32(), {256, 1024}});
+  graph::ValueId last = x;
+  for (int n = 0; n < 100; ++n)
+    last = graph::append_node(body, ops::all_ops(), {.op = "neg", .name = "n", .inputs = {last}})[0];
+  body.outputs = {last};
+  const std::vector<graph::RefTensor> inputs = {graph::RefTensor::zeros(body.value(x).type)};
+  const auto evaluate = [&] {
+    int64_t pages = 0;
+    std::ifstream("/proc/self/statm") >> pages;
+    const rlim_t limit = static_cast<rlim_t>(pages * sysconf(_SC_PAGESIZE)) + kRoom;
+    const rlimit all{limit, limit};
+    setrlimit(RLIMIT_AS, &all);
+    try {
+      std::exit(evaluate_bounded(body, ops::all_ops(), inputs, 3).values[0].type.elements() == 256 * 1024 ? 0 : 1);
+    } catch (const std::bad_alloc&) {
+      std::exit(2);
+    }
+  };
+  EXPECT_EXIT(evaluate(), ::testing::ExitedWithCode(0), "");
 }
 
 }  // namespace

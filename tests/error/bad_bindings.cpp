@@ -19,6 +19,14 @@ const BadModel kModels[] = {
        m.input("x", {{}, int64_t{3}}).output("y");
        m.node("Relu", {"x"}, {"y"});
      }},
+    {"dimensions_of_one_letter_and_of_frames",
+     Kind::kUser,
+     {"--dim H=224 --dim w=224 or --shape x:224x224x3", "--dim num_frames=128 or --shape y:128x80"},
+     [](ModelBuilder& m, ImportOptions&) {
+       m.input("x", {"H", "w", int64_t{3}}).input("y", {"num_frames", int64_t{80}}).output("z").output("v");
+       m.node("Relu", {"x"}, {"z"});
+       m.node("Relu", {"y"}, {"v"});
+     }},
     {"shape_against_model",
      Kind::kUser,
      {"--shape x:2x4", "contradicts", "f32[2,3]"},

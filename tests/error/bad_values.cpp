@@ -50,6 +50,14 @@ const BadModel kModels[] = {
        m.input("x", {int64_t{2}}, onnx::TensorProto::STRING).output("y", onnx::TensorProto::STRING);
        m.node("StringNormalizer", {"x"}, {"y"});
      }},
+    {"string_input_with_a_dimension_that_is_given",
+     Kind::kUnsupported,
+     {"'x'", "STRING", "Cut the model behind", "StringNormalizer (opset 17)"},
+     [](ModelBuilder& m, ImportOptions& o) {
+       m.input("x", {std::string("n")}, onnx::TensorProto::STRING).output("y", onnx::TensorProto::STRING);
+       m.node("StringNormalizer", {"x"}, {"y"});
+       o.dims["n"] = 2;
+     }},
     {"sequence_input",
      Kind::kUnsupported,
      {"'x' is a sequence", "SequenceLength"},

@@ -112,6 +112,15 @@ def maths():
     yield Case("fused_matmul", "FusedMatMul", [f32(2, 5, 7), f32(2, 7, 3)], alpha=0.5)
     yield Case("fused_matmul_both", "FusedMatMul", [f32(2, 7, 5), f32(3, 7)], transA=1, transB=1, alpha=-2.0)
     yield Case("fused_matmul_b", "FusedMatMul", [f32(2, 3, 5, 7), f32(2, 3, 9, 7)], transB=1)
+    yield Case("transpose_matmul", "TransposeMatMul", [f32(7, 5), f32(7, 3)], transA=1)
+    image, kernels, sums = f32(2, 4, 9, 7), f32(6, 4, 3, 3), f32(6)
+    beside = f32(2, 6, 7, 5)
+    yield Case("fused_conv", "FusedConv", [image, kernels, sums], activation="Relu")
+    for name, params in (("Tanh", []), ("Sigmoid", []), ("LeakyRelu", [0.2]), ("Clip", [-0.5, 0.75]), ("HardSigmoid", [0.3, 0.4])):
+        yield Case(f"fused_conv_{name.lower()}", "FusedConv", [image, kernels, sums, beside], activation=name,
+                   activation_params=params or None)
+    yield Case("fused_gemm", "FusedGemm", [f32(3, 7), f32(5, 7), f32(5)], activation="LeakyRelu", activation_alpha=0.2,
+               transB=1, alpha=0.5, beta=0.3)
     for bits, k, n, block in ((4, 64, 7, 32), (4, 40, 5, 16), (8, 64, 6, 32)):
         blocks = -(-k // block)
         weights = packed_bits(block, bits, n, blocks)
@@ -140,6 +149,21 @@ def quantized():
                count_include_pad=1)
     yield Case("qlinear_global_average_pool", "QLinearGlobalAveragePool", [x, *a, *b])
     yield Case("qlinear_global_average_pool_last", "QLinearGlobalAveragePool", [x, *a, *b], channels_last=1)
+    yield Case("qlinear_concat", "QLinearConcat", [*out, x, *a, y[:, :2], *b, x[:, :1], *b], axis=-3)
+    yield Case("qlinear_where", "QLinearWhere", [RANDOM.integers(0, 2, (3, 7, 9)).astype(bool), x, *a, y, *b, *out])
+    rows, columns = u8(5, 12), RANDOM.integers(-64, 64, (12, 7), dtype=np.int8)
+    of_columns = [scale(0.02), zero(0, np.int8)]
+    sums = RANDOM.integers(-500, 500, 7).astype(np.int32)
+    yield Case("qgemm", "QGemm", [rows, *a, columns, *of_columns, sums, scale(0.3), zero(99)])
+    yield Case("qgemm_columns", "QGemm", [rows, *a, columns.T.copy(), f32(7, low=0.01, high=0.1), np.zeros(7, np.int8), sums,
+                                          scale(0.3), zero(99)], transB=1, alpha=0.7)
+    yield Case("qgemm_floats", "QGemm", [rows, *a, columns, scale(0.02), zero(3, np.int8)])
+    yield Case("matmul_integer_to_float", "MatMulIntegerToFloat",
+               [rows, columns, scale(0.03), f32(7, low=0.01, high=0.1), zero(121), np.zeros(7, np.int8), f32(7)])
+    yield Case("matmul_integer_to_float_plain", "MatMulIntegerToFloat", [rows, columns, scale(0.03), scale(0.01)])
+    yield Case("dynamic_quantize_matmul", "DynamicQuantizeMatMul", [f32(2, 5, 12), columns, scale(0.02), zero(3, np.int8), f32(7)])
+    yield Case("quantize", "QuantizeLinear", [f32(3, 5), *a])
+    yield Case("dequantize", "DequantizeLinear", [rows, *a])
     soft = [x[:, :, 0], *a, scale(1 / 256), zero(0)]
     yield Case("qlinear_softmax", "QLinearSoftmax", soft, axis=-1, opset=13)
     yield Case("qlinear_softmax_flat", "QLinearSoftmax", soft, axis=2, opset=11)
@@ -237,6 +261,10 @@ def grouped():
                softcap=2.0, scale=0.7, **shape)
     past = [f32(2, 2, 5, size), f32(2, 2, 5, size)]
     one = [q[:, :1], k[:, :1], v[:, :1], *past, np.array([5, 5], np.int32), np.array(6, np.int32)]
+    for window in (1, 3, 6):
+        rest = {"local_window_size": window, **shape}
+        yield Case(f"gqa_window_{window}", name, [q, k, v, None, None, whole, total], 3, weights=(6,), **rest)
+        yield Case(f"gqa_past_window_{window}", name, one, 3, weights=(5, 6), **rest)
     yield Case("gqa_past", name, one, 3, weights=(5, 6), **shape)
     yield Case("gqa_past_rotary", name, [*one, *tables], 3, weights=(5, 6), do_rotary=1, **shape)
 

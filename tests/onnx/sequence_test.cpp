@@ -80,5 +80,32 @@ TEST(Sequences, DoNotLeave) {
   EXPECT_THROW(import_model(m), Unsupported);
 }
 
+// As torch scripts a list that a loop fills: the last row of each turn first, and the first of all is taken out again.
+TEST(Sequences, OfWhatTurnsInsert) {
+  ModelBuilder m(17);
+  m.input("x", {int64_t{3}, int64_t{2}}).output("y");
+  add_ints(m, "trips", {3});
+  add_ints(m, "front", {0});
+  m.node("SequenceEmpty", {}, {"none"});
+  auto& loop = m.node("Loop", {"trips", "", "none"}, {"s"});
+  auto& body = set_graph(loop, "body");
+  body.add_input()->set_name("i");
+  body.add_input()->set_name("go");
+  body.add_input()->set_name("before");
+  auto& nodes = *body.mutable_node();
+  ModelBuilder::add_node(nodes, "Identity", {"go"}, {"goes"});
+  set_int(ModelBuilder::add_node(nodes, "Gather", {"x", "i"}, {"row"}), "axis", 0);
+  ModelBuilder::add_node(nodes, "SequenceInsert", {"before", "row", "front"}, {"after"});
+  body.add_output()->set_name("goes");
+  body.add_output()->set_name("after");
+  m.node("SequenceInsert", {"s", "x"}, {"more"});
+  m.node("SequenceErase", {"more"}, {"again"});
+  m.node("SequenceErase", {"again", "front"}, {"rest"});
+  auto& y = m.node("ConcatFromSequence", {"rest"}, {"y"});
+  set_int(y, "axis", 0);
+  set_int(y, "new_axis", 1);
+  EXPECT_EQ(run(m, {tensor({3, 2}, {0, 1, 2, 3, 4, 5})}).floats, (std::vector<double>{2, 3, 0, 1}));
+}
+
 }  // namespace
 }  // namespace tw::frontend

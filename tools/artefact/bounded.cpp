@@ -3,14 +3,20 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <map>
+#include <optional>
 #include <ranges>
+#include <utility>
 
+#include "artefact/sum_errors.h"
 #include "core/ulp.h"
 #include "driver/tune/tolerance.h"
 #include "expr/elementary.h"
 #include "expr/word_product.h"
 #include "ops/winograd.h"
 #include "support/error.h"
+#include "support/join.h"
+#include "support/parallel.h"
 #include "support/random.h"
 
 namespace tw::artefact {
@@ -36,16 +42,6 @@ std::vector<RefTensor> absolute(const graph::Node& node, std::vector<RefTensor> 
   return tensors;
 }
 
-// Terms that one output element sums: elements of the operand that is summed over / elements it is summed to.
-double sum_length(const std::vector<RefTensor>& inputs, const RefTensor& out) {
-  double terms = 1;
-  for (const RefTensor& in : inputs) {
-    if (out.type.elements() > 0)
-      terms = std::max(terms, static_cast<double>(in.type.elements()) / static_cast<double>(out.type.elements()));
-  }
-  return terms;
-}
-
 // K of a contraction: for matmul the last extent of A, for convolutions the weights of one output channel.
 double contraction_length(const graph::Node& node, const std::vector<RefTensor>& inputs) {
   const Shape& a = inputs[0].type.shape;
@@ -58,6 +54,12 @@ double contraction_length(const graph::Node& node, const std::vector<RefTensor>&
     return static_cast<double>(w[1] *
                                num_elements(Shape(w.end() - static_cast<std::ptrdiff_t>(a.size() - 2), w.end())));
   return each * static_cast<double>(num_elements(w)) / static_cast<double>(std::max<int64_t>(1, w[0]));
+}
+
+// By how much more than one addition's the error of a contraction grows.
+double contraction_growth(const graph::Node& node, const std::vector<RefTensor>& inputs) {
+  const double of_other_steps = std::sqrt(contraction_length(node, inputs));
+  return node.op == "matmul" ? std::max(of_other_steps, error_growth_of_product(inputs[0], inputs[1])) : of_other_steps;
 }
 
 // Whether a node's result has no error of its own: a whole number, one of the operands, or a sum of whole numbers that
@@ -75,71 +77,169 @@ bool is_exact(const graph::Node& node, const std::vector<RefTensor>& inputs, con
 // Whose errors are counted: those of the algorithm that computes an operator, or of the sums that define it.
 enum class Errors : uint8_t { kOfAlgorithms, kOfOperators };
 
+// A value as it is and, where a trial moves it, as it is there.
+struct Tried {
+  RefTensor exact;
+  std::vector<std::optional<RefTensor>> moved;
+  const RefTensor& in(size_t trial) const { return moved[trial] ? *moved[trial] : exact; }
+  // Whole numbers everywhere, as behind a step: what they are moved by are steps.
+  bool is_whole() const {
+    const auto are_whole = [](const RefTensor& t) {
+      return std::ranges::all_of(t.floats, [](double x) { return x == std::nearbyint(x); });
+    };
+    return are_whole(exact) && std::ranges::all_of(moved, [&](const auto& t) { return !t || are_whole(*t); });
+  }
+};
+
+// Whether a result jumps where an operand passes some number: a step, a truth, an index.
+bool jumps(const graph::Node& node, const graph::Graph& body) {
+  constexpr std::array<std::string_view, 4> kSteps = {"round", "floor", "ceil", "sign"};
+  const auto is_float = [&](graph::ValueId id) { return id != graph::kAbsent && body.value(id).type.type.is_float(); };
+  return std::ranges::any_of(node.inputs, is_float) &&
+         (std::ranges::find(kSteps, node.op) != kSteps.end() || !std::ranges::all_of(node.outputs, is_float));
+}
+
+// All trials side by side, node by node: of each value nothing is kept behind the last node that reads it.
 class Evaluation {
  public:
-  Evaluation(const graph::Graph& body, const graph::OpTable& ops, const std::vector<RefTensor>& inputs,
-             const NumericsOptions& numerics, Errors whose)
-      : body_(body), ops_(ops), numerics_(numerics), whose_(whose) {
-    summed_halves_ = summed_halves();
-    exact_.resize(body.values.size());
-    errors_.resize(body.values.size());
-    for (size_t i = 0; i < inputs.size(); ++i) exact_[body.inputs[i]] = inputs[i];
-    for (size_t v = 0; v < body.values.size(); ++v) {
-      if (body.values[v].is_constant())
-        exact_[v] = RefTensor::from_bytes(body.values[v].type, *body.values[v].constant);
-    }
-    const bool all_f64 = std::ranges::all_of(
-        body.values, [](const graph::Value& v) { return !v.type.type.is_float() || v.type.type == DataType::f64(); });
-    magnification_ = all_f64 ? driver::kF64Magnification : 1;
-    for (const graph::Node& node : body.nodes) run_exact(node);
-    has_steps_ = std::ranges::any_of(body.nodes, [&](const graph::Node& node) {
-      const auto is_float = [&](graph::ValueId id) {
-        return id != graph::kAbsent && body.value(id).type.type.is_float();
-      };
-      return std::ranges::any_of(node.inputs, is_float) && !std::ranges::all_of(node.outputs, is_float);
-    });
-  }
+  Evaluation(const graph::Graph& body, const graph::OpTable& ops, const NumericsOptions& numerics, Errors whose)
+      : body_(body), ops_(ops), numerics_(numerics), whose_(whose), summed_halves_(summed_halves()) {}
 
-  Bounded run(int trials) {
+  Bounded run(const std::vector<RefTensor>& inputs, int trials) {
+    set_trials(trials);
+    values_.resize(body_.values.size());
+    for (size_t i = 0; i < inputs.size(); ++i) begin(body_.inputs[i], inputs[i]);
+    const std::vector<std::vector<graph::ValueId>> last = last_reads();
+    for (size_t n = 0; n < body_.nodes.size(); ++n) {
+      run_node(body_.nodes[n]);
+      for (const graph::ValueId id : last[n]) at(id) = {};
+    }
     Bounded out;
-    for (const graph::ValueId id : body_.outputs) {
-      out.values.push_back(exact_[id]);
-      out.bounds.emplace_back(exact_[id].type.elements(), 0.0);
-    }
-    // Where there are steps, each trial comes with its opposite: an error moves a number one way, or the other.
-    const std::vector<double> sizes =
-        has_steps_ ? std::vector<double>{driver::kSafety, -driver::kSafety} : std::vector<double>{magnification_};
-    const int all = std::max(trials, static_cast<int>(sizes.size()));
-    for (int run = 0; run < all; ++run) {
-      const double times = sizes[static_cast<size_t>(run) % sizes.size()];
-      add_deviations(run_trial(run / static_cast<int>(sizes.size()), times), std::fabs(times), out);
-    }
+    out.has_steps = trials_[0].is_at_edges;
     const auto min = whose_ == Errors::kOfAlgorithms ? driver::MinBound::kMean : driver::MinBound::kMedian;
-    for (size_t o = 0; o < out.values.size(); ++o) {
-      if (out.values[o].is_float())
-        driver::finish_bounds(rounded_type(out.values[o].type.type), out.values[o].floats, out.bounds[o], min);
+    for (const graph::ValueId id : body_.outputs) {
+      out.bounds.push_back(bounds_of(known(id), min));
+      out.values.push_back(at(id).exact);
     }
     return out;
   }
 
  private:
-  std::vector<RefTensor> gather(const graph::Node& node, const std::vector<RefTensor>& values) const {
-    std::vector<RefTensor> inputs;
-    for (const graph::ValueId id : node.inputs) inputs.push_back(id == graph::kAbsent ? RefTensor{} : values[id]);
-    return inputs;
+  // An evaluation with random errors, `times` as large as they may be.
+  struct Trial {
+    int number;
+    double times;
+    bool is_at_edges;  // of the first pair where there are steps
+  };
+
+  static constexpr size_t kPair = 2;
+  // Where there are steps, each trial comes with its opposite: an error moves a number one way, or the other.
+  void set_trials(int trials) {
+    const bool all_f64 = std::ranges::all_of(
+        body_.values, [](const graph::Value& v) { return !v.type.type.is_float() || v.type.type == DataType::f64(); });
+    const bool has_steps = std::ranges::any_of(body_.nodes, [&](const auto& node) { return jumps(node, body_); });
+    const std::vector<double> sizes = has_steps ? std::vector<double>{driver::kSafety, -driver::kSafety}
+                                                : std::vector<double>{all_f64 ? driver::kF64Magnification : 1};
+    const size_t all = std::max(static_cast<size_t>(trials), sizes.size());
+    for (size_t run = 0; run < all; ++run)
+      trials_.push_back(
+          {static_cast<int>(run / sizes.size()), sizes[run % sizes.size()], has_steps && run < sizes.size()});
+  }
+
+  // By node: values that no later one reads, and that do not leave the graph.
+  std::vector<std::vector<graph::ValueId>> last_reads() const {
+    std::vector<bool> is_needed(body_.values.size(), false);
+    for (const graph::ValueId id : body_.outputs) is_needed[static_cast<size_t>(id)] = true;
+    std::vector<std::vector<graph::ValueId>> last(body_.nodes.size());
+    for (size_t n = body_.nodes.size(); n-- > 0;) {
+      for (const auto* ids : {&body_.nodes[n].inputs, &body_.nodes[n].outputs}) {
+        for (const graph::ValueId id : *ids) {
+          if (id == graph::kAbsent || is_needed[static_cast<size_t>(id)]) continue;
+          is_needed[static_cast<size_t>(id)] = true;
+          last[n].push_back(id);
+        }
+      }
+    }
+    return last;
+  }
+
+  // An input or a constant.
+  void begin(graph::ValueId id, RefTensor elements) {
+    Tried& value = at(id);
+    value.moved.resize(trials_.size());
+    for (size_t t = 0; t < trials_.size(); ++t) value.moved[t] = rounded_leaf(id, trials_[t], elements);
+    value.exact = std::move(elements);
+  }
+
+  const Tried& known(graph::ValueId id) {
+    const graph::Value& value = body_.value(id);
+    if (value.is_constant() && at(id).moved.empty()) begin(id, RefTensor::from_bytes(value.type, *value.constant));
+    return at(id);
   }
 
   std::vector<RefTensor> apply(const graph::Node& node, const std::vector<RefTensor>& inputs) const {
     return ops_.at(node.op).reference(graph::make_call(body_, node), inputs);
   }
 
-  void run_exact(const graph::Node& node) {
-    const std::vector<RefTensor> inputs = gather(node, exact_);
-    std::vector<RefTensor> outputs = apply(node, inputs);
-    for (size_t k = 0; k < outputs.size(); ++k) {
-      errors_[node.outputs[k]] = own_error(node, inputs, outputs, k);
-      exact_[node.outputs[k]] = std::move(outputs[k]);
+  void run_node(const graph::Node& node) {
+    const auto gather = [&](const auto& in) {
+      return mapped(node.inputs, [&](graph::ValueId id) { return id == graph::kAbsent ? RefTensor{} : in(id); });
+    };
+    const std::vector<RefTensor> inputs = gather([&](graph::ValueId id) { return known(id).exact; });
+    std::vector<RefTensor> exact = apply(node, inputs);
+    std::vector<std::vector<double>> errors;
+    for (size_t k = 0; k < exact.size(); ++k) {
+      errors.push_back(own_error(node, inputs, exact, k));
+      at(node.outputs[k]).moved.resize(trials_.size());
     }
+    const auto edges = edges_of(node);
+    parallel_for(trials_.size(), 0, [&](size_t t) {
+      // Exact inputs give the exact outputs again: only their own error is added.
+      const bool is_moved = std::ranges::any_of(
+          node.inputs, [&](graph::ValueId id) { return id != graph::kAbsent && at(id).moved[t].has_value(); });
+      std::vector<RefTensor> made =
+          is_moved ? apply(node, gather([&](graph::ValueId id) { return at_edge(id, t, edges); })) : exact;
+      for (size_t k = 0; k < made.size(); ++k) {
+        const bool errs = add_error(errors[k], node.outputs[k], trials_[t], exact[k], made[k]);
+        if (is_moved || errs) at(node.outputs[k]).moved[t] = std::move(made[k]);
+      }
+    });
+    for (size_t k = 0; k < exact.size(); ++k) at(node.outputs[k]).exact = std::move(exact[k]);
+  }
+
+  // How far the operands of a node that jumps may lie from what they are, as other trials than the first pair say.
+  std::map<graph::ValueId, std::vector<double>> edges_of(const graph::Node& node) {
+    std::map<graph::ValueId, std::vector<double>> edges;
+    if (!jumps(node, body_) || trials_.back().number == 0) return edges;
+    for (const graph::ValueId id : node.inputs) {
+      if (id == graph::kAbsent || !at(id).exact.is_float() || at(id).is_whole()) continue;
+      edges[id] = bounds_of(at(id), driver::MinBound::kMean, kPair);
+    }
+    return edges;
+  }
+
+  // What a trial takes for an operand: in the first pair one that lies as far off as it may.
+  RefTensor at_edge(graph::ValueId id, size_t t, const std::map<graph::ValueId, std::vector<double>>& edges) {
+    const auto edge = edges.find(id);
+    if (edge == edges.end() || !trials_[t].is_at_edges) return at(id).in(t);
+    RefTensor value = at(id).exact;
+    for (size_t i = 0; i < value.floats.size(); ++i)
+      value.floats[i] += sign(trials_[t], id, i) * std::copysign(edge->second[i], trials_[t].times);
+    return value;
+  }
+
+  Tried& at(graph::ValueId id) { return values_[static_cast<size_t>(id)]; }
+
+  // Adds the errors of a trial to a value that is `exact` without any: whether there are some. What a step at an edge
+  // has moved farther than that they move on.
+  bool add_error(const std::vector<double>& error, graph::ValueId id, const Trial& trial, const RefTensor& exact,
+                 RefTensor& value) const {
+    for (size_t i = 0; i < error.size(); ++i) {
+      const double moved = value.floats[i] - exact.floats[i], size = error[i] * trial.times;
+      const bool is_step = trial.is_at_edges && std::fabs(moved) > 2 * std::fabs(size);
+      value.floats[i] += is_step ? std::copysign(size, moved) : sign(trial, id, i) * size;
+    }
+    return std::ranges::any_of(error, [](double e) { return e != 0; });
   }
 
   // Rounding error of each element of output k of one node, given exact inputs.
@@ -165,7 +265,7 @@ class Evaluation {
       scale = u_sum * std::sqrt(contraction_length(node, inputs));
     } else if (op_class == graph::OpClass::kContraction) {
       magnitude = apply(node, absolute(node, inputs))[k];
-      scale = u_sum * std::sqrt(contraction_length(node, inputs)) + operand_error(node);
+      scale = u_sum * contraction_growth(node, inputs) + operand_error(node);
     } else if (node.op == "batch_norm") {
       std::vector<RefTensor> unmoved = inputs;
       std::ranges::fill(unmoved[2].floats, 0.0);
@@ -177,15 +277,20 @@ class Evaluation {
     } else if (const ElementaryFunction* function = find_elementary(node.op)) {
       scale = kUnitsOfUlp * u_sum * (out.type.type == DataType::f64() ? kUlpsOfF64 : function->max_ulp);
     } else if (op_class == graph::OpClass::kReduction && node.op.starts_with("reduce")) {
-      // An extremum is no larger than itself, whatever else there is: infinities stand for rows that are not there.
-      const bool is_extremum = node.op == "reduce_max" || node.op == "reduce_min";
-      if (!is_extremum) magnitude = apply(node, absolute(node, inputs))[k];
-      scale = u_sum * std::sqrt(sum_length(inputs, out));
-      if (node.op == "reduce_sum" || node.op == "reduce_mean") widen_alike(node, inputs, u_sum, magnitude);
+      const bool is_extremum = node.op == "reduce_max" || node.op == "reduce_min";  // one of the operands
+      if (!is_extremum) {
+        magnitude = apply(node, absolute(node, inputs))[k];
+        const std::vector<double> growth = error_growth_of_reduction(node, inputs[0], u_sum);
+        for (size_t i = 0; i < growth.size(); ++i) magnitude.floats[i] *= growth[i];
+        scale = u_sum;
+      }
     } else if (op_class == graph::OpClass::kReduction) {
       double largest = 0;
       for (const double x : out.floats) largest = std::isfinite(x) ? std::max(largest, std::fabs(x)) : largest;
-      for (double& e : error) e = kNormalizationUlps * u_sum * largest;
+      const std::vector<double> of_statistics =
+          k == 0 ? error_of_statistics(node, inputs, u_sum) : std::vector<double>(error.size(), 0.0);
+      for (size_t i = 0; i < error.size(); ++i)
+        error[i] = std::max(kNormalizationUlps * u_sum * largest, i < of_statistics.size() ? of_statistics[i] : 0);
     }
     for (size_t i = 0; i < error.size(); ++i)
       error[i] += scale * std::fabs(magnitude.floats[i]) + rounding.of(out.floats[i]);
@@ -193,22 +298,6 @@ class Evaluation {
     // An infinity is exact, as of a mask; moved by an infinite error it would be a NaN, and so all that reads it.
     for (size_t i = 0; i < error.size(); ++i) error[i] = std::isfinite(out.floats[i]) ? error[i] : 0;
     return error;
-  }
-
-  // Terms that are alike round alike: where those of a sum differ by less than the spacing of its parts, errors of all
-  // steps may have one sign.
-  void widen_alike(const graph::Node& node, const std::vector<RefTensor>& inputs, double u,
-                   RefTensor& magnitude) const {
-    graph::Node extreme = node;
-    extreme.op = "reduce_max";
-    const RefTensor most = apply(extreme, inputs)[0];
-    extreme.op = "reduce_min";
-    const RefTensor least = apply(extreme, inputs)[0];
-    const double terms = sum_length(inputs, most);
-    for (size_t i = 0; i < most.floats.size(); ++i) {
-      const double largest = std::max(std::fabs(most.floats[i]), std::fabs(least.floats[i]));
-      if (most.floats[i] - least.floats[i] <= 2 * u * terms * largest) magnitude.floats[i] *= std::sqrt(terms);
-    }
   }
 
   // The narrowest type among that of an output and those of the values that are computed.
@@ -235,13 +324,14 @@ class Evaluation {
     }
   }
 
-  // Stores what is no result of a node, inputs and constants, in another type: returns whether that may move anything.
-  bool round_leaf(graph::ValueId id, int trial, double times, RefTensor& value) const {
-    if (stored_type(value.type.type) == value.type.type || body_.producer(id) >= 0) return false;
+  // What is no result of a node, stored in another type; nothing where that moves nothing.
+  std::optional<RefTensor> rounded_leaf(graph::ValueId id, const Trial& trial, const RefTensor& value) const {
+    if (stored_type(value.type.type) == value.type.type) return std::nullopt;
     std::vector<double> error(value.floats.size(), 0.0);
     add_stored_error(value, error);
-    for (size_t i = 0; i < error.size(); ++i) value.floats[i] += sign(trial, id, i) * error[i] * times;
-    return true;
+    RefTensor rounded = value;
+    add_error(error, id, trial, value, rounded);
+    return rounded;
   }
 
   double operand_error(const graph::Node& node) const {
@@ -269,67 +359,50 @@ class Evaluation {
   }
 
   // A sign for element i of value v in a trial. In the first one errors that may be alike are.
-  double sign(int trial, graph::ValueId v, size_t i) const {
-    if (trial == 0 && summed_halves_[v]) return 1;
-    const uint64_t stream = static_cast<uint64_t>(trial + 1) * 1000003u + static_cast<uint64_t>(v);
+  double sign(const Trial& trial, graph::ValueId v, size_t i) const {
+    if (trial.number == 0 && summed_halves_[static_cast<size_t>(v)]) return 1;
+    const uint64_t stream = static_cast<uint64_t>(trial.number + 1) * 1000003u + static_cast<uint64_t>(v);
     return (split_mix(stream * kSplitMixStep + i) & 1) != 0 ? 1.0 : -1.0;
   }
 
-  // All values with the errors of one trial, `times` as large as they may be.
-  std::vector<RefTensor> run_trial(int trial, double times) const {
-    std::vector<RefTensor> values = exact_;
-    std::vector<bool> moved(values.size(), false);
-    for (size_t v = 0; v < values.size(); ++v)
-      moved[v] = round_leaf(static_cast<graph::ValueId>(v), trial, times, values[v]);
-    for (const graph::Node& node : body_.nodes) {
-      // Exact inputs give the exact outputs again: only their own error is added.
-      const bool same =
-          std::none_of(node.inputs.begin(), node.inputs.end(), [&](graph::ValueId id) { return id >= 0 && moved[id]; });
-      std::vector<RefTensor> outputs;
-      if (!same) outputs = apply(node, gather(node, values));
-      for (size_t k = 0; k < node.outputs.size(); ++k) {
-        const graph::ValueId id = node.outputs[k];
-        RefTensor result = same ? exact_[id] : std::move(outputs[k]);
-        for (size_t i = 0; i < errors_[id].size(); ++i) result.floats[i] += sign(trial, id, i) * errors_[id][i] * times;
-        values[id] = std::move(result);
-        moved[id] = true;
+  // How far the trials from `first` on, whose errors were too large by some factor, moved an output at most.
+  std::vector<double> deviations(const Tried& value, size_t first) const {
+    std::vector<double> most(static_cast<size_t>(value.exact.type.elements()), 0.0);
+    for (size_t t = first; t < trials_.size(); ++t) {
+      const double size = value.exact.is_float() ? std::fabs(trials_[t].times) : 1;  // of whole numbers: a step is one
+      for (size_t i = 0; i < most.size(); ++i) {
+        const auto at = static_cast<int64_t>(i);
+        const double deviation = std::fabs(value.in(t).at(at) - value.exact.at(at)) / size;
+        if (std::isfinite(deviation)) most[i] = std::max(most[i], deviation);
       }
     }
-    return values;
+    return most;
   }
 
-  // How far a trial, whose errors were `times` too large, moved the outputs.
-  void add_deviations(const std::vector<RefTensor>& values, double times, Bounded& out) const {
-    for (size_t o = 0; o < out.values.size(); ++o) {
-      const RefTensor& moved = values[body_.outputs[o]];
-      for (size_t i = 0; i < out.bounds[o].size(); ++i) {
-        const auto at = static_cast<int64_t>(i);
-        const double size = moved.is_float() ? times : 1;  // of whole numbers: a step is one
-        const double deviation = std::fabs(moved.at(at) - out.values[o].at(at)) / size;
-        if (std::isfinite(deviation)) out.bounds[o][i] = std::max(out.bounds[o][i], deviation);
-      }
-    }
+  std::vector<double> bounds_of(const Tried& value, driver::MinBound min, size_t first = 0) const {
+    std::vector<double> bounds = deviations(value, first);
+    if (value.exact.is_float())
+      driver::finish_bounds(rounded_type(value.exact.type.type), value.exact.floats, bounds, min);
+    return bounds;
   }
 
   const graph::Graph& body_;
   const graph::OpTable& ops_;
   const NumericsOptions numerics_;
   const Errors whose_;
-  std::vector<bool> summed_halves_;
-  std::vector<RefTensor> exact_;
-  std::vector<std::vector<double>> errors_;
-  double magnification_ = 1;  // of the errors, while their effect is looked for
-  bool has_steps_ = false;    // whole numbers are made of floats: an effect is nothing, or a step
+  const std::vector<bool> summed_halves_;
+  std::vector<Trial> trials_;
+  std::vector<Tried> values_;  // by value
 };
 
 }  // namespace
 
 Bounded evaluate_bounded(const graph::Graph& body, const graph::OpTable& ops, const std::vector<RefTensor>& inputs,
                          int trials, const NumericsOptions& numerics) {
-  Bounded out = Evaluation(body, ops, inputs, numerics, Errors::kOfAlgorithms).run(trials);
+  Bounded out = Evaluation(body, ops, numerics, Errors::kOfAlgorithms).run(inputs, trials);
   const bool other_ways = std::ranges::any_of(body.nodes, [](const graph::Node& n) { return n.op == "winograd_conv"; });
   if (other_ways)
-    out.operator_bounds = Evaluation(body, ops, inputs, numerics, Errors::kOfOperators).run(trials).bounds;
+    out.operator_bounds = Evaluation(body, ops, numerics, Errors::kOfOperators).run(inputs, trials).bounds;
   return out;
 }
 

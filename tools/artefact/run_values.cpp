@@ -20,10 +20,12 @@ std::vector<std::byte> to_storage(const graph::Value& value, std::span<const std
 RunValues::RunValues(const graph::Graph& graph, Session& session, const std::vector<RefTensor>& inputs,
                      const std::vector<RefTensor>& outputs)
     : graph_(graph), session_(session) {
-  for (size_t i = 0; i < inputs.size(); ++i) known_[graph.inputs[i]] = inputs[i];
+  for (size_t i = 0; i < inputs.size(); ++i) given_[graph.inputs[i]] = inputs[i];
   for (size_t i = 0; i < outputs.size(); ++i) {  // the error word, if there is one, is no output of the session
-    if (outputs[i].type != graph.value(graph.outputs[i]).type) continue;  // of a smaller extent: not all of it came out
-    known_[graph.outputs[i]] = outputs[i];
+    const bool is_cut = outputs[i].type != graph.value(graph.outputs[i]).type;
+    are_cut_ |= is_cut;
+    if (is_cut) continue;
+    given_[graph.outputs[i]] = outputs[i];
     know_sources_of_views(graph.outputs[i]);
   }
   const std::vector<std::string> names = session.buffer_names();
@@ -33,14 +35,16 @@ RunValues::RunValues(const graph::Graph& graph, Session& session, const std::vec
 }
 
 const RefTensor* RunValues::find(ValueId id) {
-  if (const auto it = known_.find(id); it != known_.end()) return &it->second;
+  for (const auto* known : {&given_, &read_}) {
+    if (const auto it = known->find(id); it != known->end()) return &it->second;
+  }
   const graph::Value& value = graph_.value(id);
-  if (value.is_constant()) return &(known_[id] = RefTensor::from_bytes(value.type, *value.constant));
+  if (value.is_constant()) return &(read_[id] = RefTensor::from_bytes(value.type, *value.constant));
   const int producer = graph_.producer(id);
   const auto buffer = buffers_.find(value.name);
   if (buffer != buffers_.end()) {
     const std::vector<std::byte> stored = session_.read_buffer(buffer->second);
-    return &(known_[id] = RefTensor::from_bytes(value.type, from_storage(value, stored)));
+    return &(read_[id] = RefTensor::from_bytes(value.type, from_storage(value, stored)));
   }
   if (producer < 0 || !transform::is_view(graph_, graph_.nodes[producer])) return nullptr;
   return find_view(id, graph_.nodes[producer]);
@@ -50,10 +54,10 @@ const RefTensor* RunValues::find(ValueId id) {
 void RunValues::know_sources_of_views(ValueId id) {
   for (int p = graph_.producer(id); p >= 0 && transform::is_view(graph_, graph_.nodes[p]); p = graph_.producer(id)) {
     const ValueId source = graph_.nodes[p].inputs[0];
-    if (graph_.value(source).is_constant() || known_.count(source) != 0) return;
-    const std::vector<std::byte> stored = to_storage(graph_.value(id), known_.at(id).to_bytes());
+    if (graph_.value(source).is_constant() || given_.count(source) != 0) return;
+    const std::vector<std::byte> stored = to_storage(graph_.value(id), given_.at(id).to_bytes());
     const graph::Value& to = graph_.value(source);
-    known_[source] = RefTensor::from_bytes(to.type, from_storage(to, stored));
+    given_[source] = RefTensor::from_bytes(to.type, from_storage(to, stored));
     id = source;
   }
 }
@@ -63,7 +67,7 @@ const RefTensor* RunValues::find_view(ValueId id, const graph::Node& group) {
   if (source == nullptr) return nullptr;
   const std::vector<std::byte> stored = to_storage(graph_.value(group.inputs[0]), source->to_bytes());
   const graph::Value& to = graph_.value(id);
-  return &(known_[id] = RefTensor::from_bytes(to.type, from_storage(to, stored)));
+  return &(read_[id] = RefTensor::from_bytes(to.type, from_storage(to, stored)));
 }
 
 }  // namespace tw::artefact

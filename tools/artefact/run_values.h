@@ -16,8 +16,13 @@ class RunValues {
   RunValues(const graph::Graph& graph, Session& session, const std::vector<graph::RefTensor>& inputs,
             const std::vector<graph::RefTensor>& outputs);
 
-  /// The value in logical order; null when it has no place of its own (a view that is stored in an output).
+  /// The value in logical order, until forget(); null when it has no place of its own (a view that is stored in an
+  /// output).
   const graph::RefTensor* find(graph::ValueId id);
+  /// Lets go of what can be read again.
+  void forget() { read_.clear(); }
+  /// Whether an output came out at a smaller extent: nothing that lies in it can be read back.
+  bool are_cut() const { return are_cut_; }
 
  private:
   void know_sources_of_views(graph::ValueId id);
@@ -25,7 +30,8 @@ class RunValues {
 
   const graph::Graph& graph_;
   Session& session_;
-  std::map<graph::ValueId, graph::RefTensor> known_;
+  bool are_cut_ = false;
+  std::map<graph::ValueId, graph::RefTensor> given_, read_;
   std::map<std::string, int> buffers_;  // by the name of the value
 };
 

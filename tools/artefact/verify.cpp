@@ -12,6 +12,7 @@
 #include "artefact/run_values.h"
 #include "driver/artefact/extent_input.h"
 #include "driver/compile_level.h"
+#include "driver/tune/tolerance.h"
 #include "graph/repeat.h"
 #include "ops/list.h"
 #include "support/error.h"
@@ -81,6 +82,7 @@ class GroupChecker {
       if (progress_) progress_("verify", std::ssize(checks_), total_);
       if (const graph::Node* loop = graph::loop_of(graph.nodes[g]))
         check_last_turn(graph.nodes[g], *loop, plan.bodies.at(loops++), values);
+      values.forget();
     }
   }
 
@@ -97,8 +99,11 @@ class GroupChecker {
     const int64_t last = repeat.turns - 1;
     std::vector<RefTensor> inputs, outputs, rows;
     const auto given = [&](ValueId id) { return *outside.find(group.inputs.at(index_of(group.body->inputs, id))); };
-    for (const ValueId id : loop.outputs)
-      outputs.push_back(*outside.find(group.outputs.at(index_of(group.body->outputs, id))));
+    for (const ValueId id : loop.outputs) {
+      const RefTensor* output = outside.find(group.outputs.at(index_of(group.body->outputs, id)));
+      if (output == nullptr) return;  // of a smaller extent
+      outputs.push_back(*output);
+    }
     for (size_t k = 0; k < loop.inputs.size(); ++k) {
       if (k < repeat.carried && last > 0) {
         inputs.push_back(outputs[k].row(repeat.output_row(k, last - 1)));
@@ -119,7 +124,7 @@ class GroupChecker {
     if (!plan::has_code(plan)) return check;
     std::vector<RefTensor> inputs;
     for (const ValueId id : node.inputs) {
-      if (graph.is_output(id) && values.find(id) == nullptr) return check;  // of a smaller extent
+      if (values.are_cut() && values.find(id) == nullptr) return check;
       inputs.push_back(value(values, graph, id));
     }
     const Bounded want = evaluate_bounded(*node.body, ops_, inputs, group_trials(*node.body));
@@ -149,6 +154,12 @@ int trials_for(const graph::Graph& graph) {
   return static_cast<int>(std::min(kMaxModelTrials, (kModelSamples + smallest - 1) / smallest));
 }
 
+double root_mean_square(const std::vector<double>& values) {
+  double squares = 0;
+  for (const double v : values) squares += v * v;
+  return values.empty() ? 0 : std::sqrt(squares / static_cast<double>(values.size()));
+}
+
 std::vector<driver::WorstElement> check_model(const graph::Graph& source, const graph::OpTable& ops,
                                               const NumericsOptions& numerics, const std::vector<Array>& inputs,
                                               const std::vector<Array>& outputs) {
@@ -163,6 +174,7 @@ std::vector<driver::WorstElement> check_model(const graph::Graph& source, const 
     RefTensor bounds{.type = {DataType::f64(), want.values[k].type.shape}};
     bounds.floats = want.operator_bounds.empty() ? want.bounds[k] : want.operator_bounds[k];
     double largest = bounds.floats.empty() ? 0 : *std::ranges::max_element(bounds.floats);
+    if (want.has_steps) largest = std::max(largest, driver::kSafety * root_mean_square(bounds.floats));
     if (!want.values[k].is_float()) largest = std::min(largest, quantized_step(want.values[k].type.type));
     bounds = resized(bounds, shape);
     for (double& bound : bounds.floats) bound = std::max(bound, largest);

@@ -140,7 +140,6 @@ void Importer::add_main_inputs(NameScope& scope) {
       define(scope, input.name(), {kAbsent, true});
     }
   }
-  binding_.add_inputs(inputs);
   const std::vector<TensorType> types = input_types_or_survey(inputs, scope);
   for (size_t i = 0; i < inputs.size(); ++i) {
     const std::string& name = inputs[i]->name();
@@ -150,11 +149,12 @@ void Importer::add_main_inputs(NameScope& scope) {
   }
 }
 
-// Nobody should look for the right dimensions of a model that cannot be compiled: when some are unbound, the operators
-// are checked first, with all inputs taken as unusable.
+// Nobody should look for the right dimensions of a model that cannot be compiled: when some are unbound, or given by a
+// wrong name, the operators are checked first, with all inputs taken as unusable.
 std::vector<TensorType> Importer::input_types_or_survey(const std::vector<const onnx::ValueInfoProto*>& inputs,
                                                         const NameScope& main) {
   try {
+    binding_.add_inputs(inputs);
     return binding_.input_types();
   } catch (const UserError&) {
     NameScope scope = main;

@@ -64,7 +64,8 @@ LoopBody::Made LoopBody::finish(int64_t turns, const std::vector<Left>& left, co
       throw UserError("carried value {} is {}, and {} after a turn", k, to_string(before), to_string(after));
     add_output(left[k].value, outputs);
     repeat.rows.push_back(left[k].keeps_rows ? turns : std::min(turns, kFewestRows));
-    repeat.outputs_backwards.push_back(left[k].keeps_rows && left[k].order == Order::kBackwards ? 1 : 0);
+    // Of the last rows alone the very last one is the first, however many turns there are.
+    repeat.outputs_backwards.push_back(left[k].keeps_rows && left[k].order == Order::kForwards ? 0 : 1);
   }
   for (const Row& row : rows) {
     add_output(row.value, outputs);

@@ -40,13 +40,13 @@ std::string to_string(const DeclaredType& declared) {
 // A size that such dimensions often have: by name, else by place in [batch, channels, height, width] or [batch,
 // length].
 int64_t example_extent(const DeclaredType& declared, size_t d) {
-  constexpr std::pair<std::string_view, int64_t> kNames[] = {{"batch", 1},   {"height", 224}, {"width", 224},
-                                                             {"channel", 3}, {"seq", 128},    {"len", 128},
-                                                             {"token", 128}, {"time", 128}};
+  constexpr std::pair<std::string_view, int64_t> kNames[] = {
+      {"batch", 1},  {"height", 224}, {"width", 224},    {"channel", 3}, {"seq", 128}, {"len", 128}, {"token", 128},
+      {"time", 128}, {"frame", 128},  {"sample", 16000}, {"h", 224},     {"w", 224},   {"t", 128},   {"l", 128}};
   std::string name = declared.symbols[d];
   std::ranges::transform(name, name.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
   for (const auto& [part, extent] : kNames) {
-    if (name.find(part) != std::string::npos) return extent;
+    if (part.size() == 1 ? name == part : name.find(part) != std::string::npos) return extent;
   }
   if (d == 0) return 1;
   if (declared.dims->size() < 4) return 128;

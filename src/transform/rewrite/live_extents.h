@@ -18,14 +18,16 @@ struct LiveExtent {
   bool is_counted() const { return !count.empty(); }
 };
 
-/// Of the values of a graph whose shapes depend on live extents: their dims that do, and on which (LiveRows::length).
-/// Of inputs and constants all is right; of results only which dims there are is known before.
-using DependentDims = std::map<ValueId, RowsOfValue>;
+using RowsOfValues = std::map<ValueId, RowsOfValue>;
+/// Of the values of a graph and of the bodies of its loops whose shapes depend on live extents: their dims that do, and
+/// on which (LiveRows::length). Of inputs and constants all is right; of results only which dims there are is known
+/// before.
+using DependentDims = std::map<const Graph*, RowsOfValues>;
 
 /// A graph whose results in the rows that hold something are those of a graph of the smaller extents.
 struct LiveGraph {
-  graph::Graph graph;     // for each extent that comes with the inputs it has one more, i64[1]: input_of(extent)
-  DependentDims outputs;  // by output of `graph`
+  graph::Graph graph;    // for each extent that comes with the inputs it has one more, i64[1]: input_of(extent)
+  RowsOfValues outputs;  // by output of `graph`
   /// Of the extents that come out of the run those that outputs depend on: each has one more output, its count.
   std::vector<int> counted = {};
   /// By extent: whether each row of the outputs follows from its own of the inputs alone, whichever row that is.

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "support/error.h"
+#include "support/join.h"
 #include "transform/roles.h"
 
 namespace tw::transform {
@@ -48,9 +49,9 @@ class NodeRows {
     if (node_.op == "reshape") return {reshape()};
     if (node_.op == "transpose") return {transpose()};
     if (node_.op == "expand") return {joined(from_the_end())};
-    if (node_.op == "slice") return {slice()};
+    if (node_.op == "slice") return slice();
     if (node_.op == "concat" || node_.op == "pad") return {beside_axes()};
-    if (node_.op == "gather") return {gather()};
+    if (node_.op == "gather") return gather();
     if (node_.op == "gather_nd") return {gather_tuples()};
     if (node_.op == "gather_elements") return {gather_elements()};
     if (node_.op == "matmul" || node_.op == "matmul_integer") return matmul();
@@ -163,15 +164,25 @@ class NodeRows {
     return from[rows.dim] == rows.inner * rows.extent && first >= 0 && last < rows.least * rows.inner;
   }
 
-  RowsOfValue slice() const {
+  // Whether what a node takes of these rows is the last one that holds something, by a number that a run knows.
+  bool is_last(const LiveRows& rows, int64_t index, const RowsOfNode& so_far) const {
+    return rows.inner == 1 && rows.least >= 1 && index == shape(0)[rows.dim] - 1 && !so_far.last &&
+           shape(0)[rows.dim] == rows.extent;
+  }
+
+  RowsOfNode slice() const {
     const Ints &starts = node_.ints_attr("starts"), &steps = node_.ints_attr("steps");
-    RowsOfValue out;
+    RowsOfNode out;
     for (const LiveRows& rows : inputs_[0]) {
       const size_t d = rows.dim;
       const int64_t last = starts[d] + (result()[d] - 1) * steps[d];
       if (starts[d] == 0 && steps[d] == 1 && result()[d] == shape(0)[d]) {
-        out.push_back(rows);
-      } else if (!is_live(rows, shape(0), std::min(starts[d], last), std::max(starts[d], last))) {
+        out.result.push_back(rows);
+      } else if (is_live(rows, shape(0), std::min(starts[d], last), std::max(starts[d], last))) {
+        continue;
+      } else if (result()[d] == 1 && is_last(rows, last, out)) {
+        out.last = rows;
+      } else {
         refuse();
       }
     }
@@ -197,19 +208,22 @@ class NodeRows {
   }
 
   // Elements of a table: those of rows that hold nothing are others of it.
-  RowsOfValue gather() const {
+  RowsOfNode gather() const {
     const size_t axis = axis_of(node_.int_attr_or("axis", 0), shape(0).size()), rank = shape(1).size();
-    RowsOfValue out;
+    RowsOfNode out;
     for (LiveRows rows : inputs_[0]) {
-      if (rows.dim == axis && !takes_live(rows)) refuse();
+      if (rows.dim == axis && !takes_live(rows)) {
+        if (!takes_end() || !is_last(rows, shape(0)[axis] - 1, out)) refuse();
+        out.last = rows;
+      }
       if (rows.dim == axis) continue;
       if (rows.dim > axis) rows.dim += rank - 1;
-      out.push_back(rows);
+      out.result.push_back(rows);
     }
     for (LiveRows rows : inputs_[1]) {
       rows.dim += axis;
       rows.other = other_of_table();
-      out.push_back(rows);
+      out.result.push_back(rows);
     }
     return out;
   }
@@ -262,6 +276,13 @@ class NodeRows {
       if (indices[i] < 0 || indices[i] / rows.inner % rows.extent > last) return false;
     }
     return true;
+  }
+
+  // Whether the index is one, from the end.
+  bool takes_end() const {
+    const graph::Value& value = graph_.value(node_.inputs[1]);
+    return value.is_constant() && value.type.elements() == 1 &&
+           graph::RefTensor::from_bytes(value.type, *value.constant).ints[0] == -1;
   }
 
   // Of operand k of a product those rows that it sums over, and the others, which are rows of the result.

@@ -1,6 +1,7 @@
 // Which dims of a value count rows of which only the first hold something: of a state that grows, or of an extent that
 // comes with the inputs of a run.
 #pragma once
+#include <optional>
 #include <vector>
 
 #include "graph/op.h"
@@ -39,6 +40,8 @@ struct RowsOfNode {
   std::vector<Fill> fills = {};
   /// The node is a mean over these rows of its input, and others.
   RowsOfValue mean_of = {};
+  /// It takes the last of these rows of its first input, and no other.
+  std::optional<LiveRows> last = {};
 };
 
 /// Of `node`, some of whose `inputs` have rows (by position; the others have none). Throws Unsupported naming the node

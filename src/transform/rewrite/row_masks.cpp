@@ -10,6 +10,7 @@ namespace tw::transform {
 void RowMasks::append(Node node, const RowsOfNode& rows) {
   for (const RowsOfNode::Fill& fill : rows.fills)
     node.inputs[fill.input] = filled(node.inputs[fill.input], fill.rows, fill.number);
+  if (rows.last) node = at_last(std::move(node), *rows.last);
   if (!rows.mean_of.empty()) return append_mean(std::move(node), rows.mean_of);
   out_.nodes.push_back(std::move(node));
 }
@@ -63,6 +64,22 @@ ValueId RowMasks::share_of(const RowsOfValue& rows, DataType type) {
   const auto in_type = [&](ValueId id) { return emit("rows", "cast", {id}, {{"to", to_string(type)}}); };
   const ValueId share = emit("rows", "div", {in_type(constant("all rows", all)), in_type(live)});
   return emit("rows", "reshape", {share}, {{"shape", Shape()}});
+}
+
+// A slice or a gather of one row, which becomes the last one that holds something.
+Node RowMasks::at_last(Node node, const LiveRows& rows) {
+  graph::RefTensor one = graph::RefTensor::zeros({DataType::i64(), {1}});
+  one.ints[0] = 1;
+  const ValueId index = emit("last", "sub", {length_(rows.length), constant("one", one)});
+  if (node.op == "gather") {
+    node.inputs[1] = emit("last", "reshape", {index}, {{"shape", Shape(out_.value(node.inputs[1]).type.shape)}});
+    return node;
+  }
+  Ints starts = node.ints_attr("starts");
+  starts[rows.dim] = 0;
+  node.attrs["starts"] = starts;
+  node.inputs[0] = emit("last row", "gather", {node.inputs[0], index}, {{"axis", static_cast<int64_t>(rows.dim)}});
+  return node;
 }
 
 void RowMasks::append_mean(Node node, const RowsOfValue& rows) {

@@ -13,8 +13,8 @@ class RowMasks {
   RowMasks(Graph& out, const graph::OpTable& ops, std::function<ValueId(int)> length)
       : out_(out), ops_(ops), length_(std::move(length)) {}
 
-  /// Appends `node`, of which the analysis says `rows`: what it reads is filled, and a mean is one of the rows that
-  /// hold something.
+  /// Appends `node`, of which the analysis says `rows`: what it reads is filled, a mean is one of the rows that hold
+  /// something, and the last row the last of these.
   void append(Node node, const RowsOfNode& rows);
   ValueId emit(const std::string& name, const std::string& op, std::vector<ValueId> inputs, graph::Attrs attrs = {});
   ValueId constant(const std::string& name, const graph::RefTensor& elements);
@@ -24,6 +24,7 @@ class RowMasks {
   ValueId is_live(const LiveRows& rows, const Shape& shape);
   ValueId share_of(const RowsOfValue& rows, DataType type);
   void append_mean(Node node, const RowsOfValue& rows);
+  Node at_last(Node node, const LiveRows& rows);
 
   Graph& out_;
   const graph::OpTable& ops_;

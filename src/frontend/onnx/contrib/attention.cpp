@@ -55,7 +55,7 @@ ValueId attended(NodeContext& c, const Heads& h, const Masks& masks) {
   const DataType type = e.data_type(scores);
   if (c.has(masks.keys)) scores = e.add(scores, key_mask(c, masks.keys, e.type(scores)));
   if (c.has(masks.bias)) scores = e.add(scores, c.input(masks.bias));
-  if (c.int_or("unidirectional", 0) != 0) scores = e.add(scores, causal_mask(e, masks.past, s[2], s[3], type));
+  if (c.int_or("unidirectional", 0) != 0) scores = e.add(scores, causal_mask(e, masks.past, s, type));
   return join_heads(e, shared_product(e, e.softmax(scores, 3), h.v));
 }
 
@@ -201,7 +201,6 @@ ValueId seen_keys(NodeContext& c, const Shape& scores, int64_t past) {
 }
 
 void refuse_variants(NodeContext& c) {
-  require_attr(c, "local_window_size", -1, "give the window as attention_bias");
   require_attr(c, "qk_output", 0, "do not ask for the scores");
   if (c.int_or("smooth_softmax", 0) > 0 || c.has(11))
     throw Unsupported(
@@ -246,7 +245,8 @@ Outputs convert_group_query_attention(NodeContext& c) {
   ValueId scores = capped_scores(e, scaled_scores(e, h.q, h.k, scale_of(c, h.q)), c.float_or("softcap", 0));
   const Shape s = e.shape(scores);
   if (c.has(10)) scores = e.add(scores, c.input(10));
-  scores = e.add(scores, causal_mask(e, past, s[2], s[3], e.data_type(scores)));
+  const int64_t window = c.int_or("local_window_size", -1);
+  scores = e.add(scores, causal_mask(e, past, s, e.data_type(scores), window > 0 ? window : INT64_MAX));
   if (const ValueId seen = seen_keys(c, s, past); seen != kAbsent) scores = e.add(scores, seen);
   return {join_heads(e, shared_product(e, e.softmax(scores, 3), h.v)), h.k, h.v};
 }

@@ -77,6 +77,27 @@ Outputs convert_matmul_nbits(NodeContext& c) {
   return {c.has(5) ? e.add(y, c.input(5)) : y};
 }
 
+// An operator of ONNX with an activation behind it, and before that a sum with input `beside`.
+Converter activated(std::string_view op, size_t beside) {
+  return [op, beside](NodeContext& c) -> Outputs {
+    Emitter& e = c.emit();
+    ValueId y = find_converter("", op, 13)->convert(c)[0];
+    if (c.has(beside)) y = e.add(y, c.input(beside));
+    const std::vector<double> all =
+        c.floats_or("activation_params", {c.float_or("activation_alpha", 0.01F), c.float_or("activation_beta", 0.5F)});
+    const auto number = [&](size_t k) { return k < all.size() ? all[k] : 0; };
+    const std::string name = c.string_or("activation", "");
+    if (name.empty()) return {y};
+    if (name == "Relu") return {e.op("relu", {y})};
+    if (name == "Tanh") return {e.op("tanh", {y})};
+    if (name == "Sigmoid") return {e.op("sigmoid", {y})};
+    if (name == "LeakyRelu") return {e.op("leaky_relu", {y}, {{"alpha", number(0)}})};
+    if (name == "Clip") return {e.op("clip", {y}, {{"min", number(0)}, {"max", number(1)}})};
+    if (name == "HardSigmoid") return {e.op("hard_sigmoid", {y}, {{"alpha", number(0)}, {"beta", number(1)}})};
+    throw Unsupported("activation '{}' is not supported", name);
+  };
+}
+
 }  // namespace
 
 std::vector<ConverterRow> contrib_math_rows() {
@@ -84,7 +105,10 @@ std::vector<ConverterRow> contrib_math_rows() {
           {"Gelu", 1, 0, gelu_of_sum("gelu"), kMicrosoft},
           {"FastGelu", 1, 0, gelu_of_sum("gelu_tanh"), kMicrosoft},
           {"QuickGelu", 1, 0, convert_quick_gelu, kMicrosoft},
+          {"FusedConv", 1, 0, activated("Conv", 3), kMicrosoft},
+          {"FusedGemm", 1, 0, activated("Gemm", 3), kMicrosoft},
           {"FusedMatMul", 1, 0, convert_fused_matmul, kMicrosoft},
+          {"TransposeMatMul", 1, 0, convert_fused_matmul, kMicrosoft},
           {"MatMulNBits", 1, 0, convert_matmul_nbits, kMicrosoft}};
 }
 

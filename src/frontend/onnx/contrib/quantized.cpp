@@ -23,10 +23,10 @@ ValueId real(NodeContext& c, size_t k) {
   return e.mul(e.cast(x, DataType::f32()), parameter(c, k + 1, "scale"));
 }
 
-// With scale and zero point in inputs k and k + 1, as the type of input 0.
-Outputs quantized(NodeContext& c, ValueId y, size_t k) {
+// With scale and zero point in inputs k and k + 1, as the type of input `like`.
+Outputs quantized(NodeContext& c, ValueId y, size_t k, size_t like = 0) {
   const ValueId zero = c.has(k + 1) ? parameter(c, k + 1, "zero point") : kAbsent;
-  return {quantize(c.emit(), y, parameter(c, k, "scale"), zero, c.type(0).type)};
+  return {quantize(c.emit(), y, parameter(c, k, "scale"), zero, c.type(like).type)};
 }
 
 Converter binary(std::string_view op) {
@@ -66,6 +66,45 @@ Outputs convert_global_average_pool(NodeContext& c) {
   return quantized(c, c.emit().reduce("reduce_mean", real(c, 0), axes, KeepDims::kYes), 3);
 }
 
+Outputs convert_concat(NodeContext& c) {
+  std::vector<ValueId> parts;
+  for (size_t k = 2; k < c.num_inputs(); k += 3) parts.push_back(real(c, k));
+  return quantized(c, c.emit().concat(parts, c.axis_or("axis", 0, c.rank(2))), 0, 2);
+}
+
+Outputs convert_where(NodeContext& c) { return quantized(c, c.emit().where(c.input(0), real(c, 1), real(c, 4)), 7, 1); }
+
+// The product of integers, exact in i32, as f32: less their zero points, times both scales.
+ValueId real_product(Emitter& e, std::vector<ValueId> operands, ValueId scale_a, ValueId scale_b) {
+  while (operands.back() == kAbsent) operands.pop_back();
+  return e.mul(e.cast(e.op("matmul_integer", std::move(operands)), DataType::f32()), e.mul(scale_a, scale_b));
+}
+
+Outputs convert_matmul_integer_to_float(NodeContext& c) {
+  const ValueId y = real_product(c.emit(), {c.input(0), c.input(1), c.input_or_absent(4), c.input_or_absent(5)},
+                                 c.input(2), c.input(3));
+  return {c.has(6) ? c.emit().add(y, c.input(6)) : y};
+}
+
+Outputs convert_dynamic_quantize_matmul(NodeContext& c) {
+  const Outputs a = find_converter("", "DynamicQuantizeLinear", 11)->convert(c);
+  const ValueId y = real_product(c.emit(), {a[0], c.input(1), a[2], c.input_or_absent(3)}, a[1], c.input(2));
+  return {c.has(4) ? c.emit().add(y, c.input(4)) : y};
+}
+
+// Input C is in steps of both scales.
+Outputs convert_gemm(NodeContext& c) {
+  Emitter& e = c.emit();
+  const auto matrix = [&](size_t k, const char* key) {
+    return c.int_or(key, 0) != 0 ? e.transpose(c.input(k), {1, 0}) : c.input(k);
+  };
+  ValueId sum = e.op("matmul_integer", {matrix(0, "transA"), matrix(3, "transB"), c.input(2), c.input(5)});
+  if (c.has(6)) sum = e.add(sum, c.input(6));
+  const ValueId scale = e.mul(c.input(1), e.mul(c.input(4), e.scalar(c.float_or("alpha", 1), DataType::f32())));
+  const ValueId y = e.mul(e.cast(sum, DataType::f32()), scale);
+  return c.has(7) ? quantized(c, y, 7) : Outputs{y};
+}
+
 }  // namespace
 
 std::vector<ConverterRow> contrib_quantized_rows() {
@@ -75,6 +114,11 @@ std::vector<ConverterRow> contrib_quantized_rows() {
           {"QLinearLeakyRelu", 1, 0, convert_leaky_relu, kMicrosoft},
           {"QLinearSoftmax", 1, 0, convert_softmax, kMicrosoft},
           {"QLinearAveragePool", 1, 0, convert_average_pool, kMicrosoft},
+          {"QLinearConcat", 1, 0, convert_concat, kMicrosoft},
+          {"QLinearWhere", 1, 0, convert_where, kMicrosoft},
+          {"QGemm", 1, 0, convert_gemm, kMicrosoft},
+          {"MatMulIntegerToFloat", 1, 0, convert_matmul_integer_to_float, kMicrosoft},
+          {"DynamicQuantizeMatMul", 1, 0, convert_dynamic_quantize_matmul, kMicrosoft},
           {"QLinearGlobalAveragePool", 1, 0, convert_global_average_pool, kMicrosoft}};
 }
 

@@ -34,7 +34,11 @@ DataType element_type(int32_t onnx_type, std::string_view what) {
   if (onnx_type == onnx::TensorProto::UNDEFINED || !onnx::TensorProto_DataType_IsValid(onnx_type)) {
     throw UserError("{} has {}", what, onnx_type ? onnx_type_name(onnx_type) : "no element type");
   }
-  throw Unsupported("{} has element type {}: tensors of that type are not supported", what, onnx_type_name(onnx_type));
+  throw Unsupported("{} has element type {}: tensors of that type are not supported{}", what, onnx_type_name(onnx_type),
+                    onnx_type == onnx::TensorProto::STRING
+                        ? ". Cut the model behind the operators of strings (onnx.utils.extract_model) and do their "
+                          "work before it"
+                        : "");
 }
 
 int32_t onnx_type(DataType type) {

@@ -127,6 +127,8 @@ Outputs convert_qlinear_conv(NodeContext& c) {
 std::vector<ConverterRow> quantize_rows() {
   return {{"QuantizeLinear", 10, 0, convert_quantize_linear},
           {"DequantizeLinear", 10, 0, convert_dequantize_linear},
+          {"QuantizeLinear", 1, 0, convert_quantize_linear, "com.microsoft"},
+          {"DequantizeLinear", 1, 0, convert_dequantize_linear, "com.microsoft"},
           {"QLinearMatMul", 10, 0, convert_qlinear_matmul},
           {"QLinearConv", 10, 0, convert_qlinear_conv},
           {"DynamicQuantizeLinear", 11, 0, convert_dynamic_quantize}};

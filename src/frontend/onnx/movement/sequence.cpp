@@ -1,4 +1,7 @@
 // Sequences of tensors that are known while the model is imported: their elements are values like others.
+#include <algorithm>
+#include <array>
+
 #include "frontend/onnx/converters.h"
 
 namespace tw::frontend {
@@ -6,7 +9,7 @@ namespace {
 
 const std::vector<ValueId>& elements(NodeContext& c) {
   const std::vector<ValueId>* found = c.importer().builder().sequence(c.input(0));
-  if (found == nullptr) throw Unsupported("its sequence is not made by SplitToSequence or SequenceConstruct");
+  if (found == nullptr) throw Unsupported("its sequence is not known at compile time");
   return *found;
 }
 
@@ -51,17 +54,44 @@ Outputs convert_at(NodeContext& c) {
 Outputs convert_concat(NodeContext& c) {
   std::vector<ValueId> parts = elements(c);
   const bool stacks = c.int_or("new_axis", 0) != 0;
-  const int64_t axis = normalize_axis(c.int_attr("axis"), c.emit().rank(parts.at(0)) + (stacks ? 1 : 0));
+  if (parts.empty()) throw UserError("the sequence is empty");
+  const int64_t axis = normalize_axis(c.int_attr("axis"), c.emit().rank(parts[0]) + (stacks ? 1 : 0));
   for (ValueId& part : parts) {
     if (stacks) part = c.emit().unsqueeze(part, axis);
   }
   return {c.emit().concat(parts, axis)};
 }
 
+// Where input `k` says, of a sequence that has `last` places; its end where there is none.
+int64_t place_of(NodeContext& c, size_t k, int64_t last) {
+  const int64_t at = c.has(k) ? c.const_int(k, "position") : last;
+  if (at < -(last + 1) || at > last) throw UserError("position {} of a sequence with places 0 to {}", at, last);
+  return at < 0 ? at + last + 1 : at;
+}
+
+Outputs convert_insert(NodeContext& c) {
+  std::vector<ValueId> parts = elements(c);
+  parts.insert(parts.begin() + place_of(c, 2, std::ssize(parts)), c.input(1));
+  return made(c, std::move(parts));
+}
+
+Outputs convert_erase(NodeContext& c) {
+  std::vector<ValueId> parts = elements(c);
+  parts.erase(parts.begin() + place_of(c, 1, std::ssize(parts) - 1));
+  return made(c, std::move(parts));
+}
+
+Outputs convert_empty(NodeContext& c) {
+  c.ignore_attr("dtype");
+  return made(c, {});
+}
+
 }  // namespace
 
 bool reads_sequence(std::string_view op) {
-  return op == "SequenceAt" || op == "SequenceLength" || op == "ConcatFromSequence";
+  constexpr std::array<std::string_view, 6> kAll = {"SequenceAt",     "SequenceLength", "ConcatFromSequence",
+                                                    "SequenceInsert", "SequenceErase",  "Loop"};
+  return std::ranges::find(kAll, op) != kAll.end();
 }
 
 std::vector<ConverterRow> sequence_rows() {
@@ -70,6 +100,9 @@ std::vector<ConverterRow> sequence_rows() {
           {"SequenceAt", 11, 0, convert_at},
           // What stands for a sequence is how many elements it has.
           {"SequenceLength", 11, 0, [](NodeContext& c) { return elements(c), Outputs{c.emit().copy(c.input(0))}; }},
+          {"SequenceEmpty", 11, 0, convert_empty},
+          {"SequenceInsert", 11, 0, convert_insert},
+          {"SequenceErase", 11, 0, convert_erase},
           {"ConcatFromSequence", 11, 0, convert_concat}};
 }
 

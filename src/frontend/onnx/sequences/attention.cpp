@@ -57,7 +57,7 @@ class Attention {
   ValueId with_bias(ValueId scores, int64_t queries, int64_t keys) {
     if (c_.has(3)) scores = e_.add(scores, additive_mask(e_, c_.input(3), keys, type_));
     if (c_.int_or("is_causal", 0) != 0) {
-      scores = e_.add(scores, causal_mask(e_, past_, queries, keys, type_));
+      scores = e_.add(scores, causal_mask(e_, past_, {queries, keys}, type_));
     }
     if (c_.has(6)) {
       const ValueId lengths = e_.reshape(e_.cast(c_.input(6), DataType::i64()), {c_.type(6).elements(), 1, 1, 1});

@@ -53,9 +53,14 @@ ValueId positions(Emitter& e, int64_t first, int64_t count, const Shape& shape) 
   return e.reshape(e.int_list(sequence(count, first)), shape);
 }
 
-ValueId causal_mask(Emitter& e, int64_t past, int64_t queries, int64_t keys, DataType type) {
-  const ValueId seen =
-      e.op("less_equal", {positions(e, 0, keys, {1, keys}), positions(e, past, queries, {queries, 1})});
+ValueId causal_mask(Emitter& e, int64_t past, const Shape& scores, DataType type, int64_t window) {
+  const int64_t queries = scores[scores.size() - 2], keys = scores.back();
+  const ValueId key = positions(e, 0, keys, {1, keys});
+  ValueId seen = e.op("less_equal", {key, positions(e, past, queries, {queries, 1})});
+  if (window < keys) {
+    const ValueId near = e.op("less", {positions(e, past - window, queries, {queries, 1}), key});
+    seen = e.op("and", {seen, near});
+  }
   return e.where(seen, e.scalar(0, type), e.scalar(-std::numeric_limits<double>::infinity(), type));
 }
 

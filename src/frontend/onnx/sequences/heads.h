@@ -18,9 +18,9 @@ graph::ValueId shared_product(Emitter& e, graph::ValueId a, graph::ValueId b);
 graph::ValueId scaled_scores(Emitter& e, graph::ValueId queries, graph::ValueId keys, double scale);
 /// cap tanh(scores / cap); the scores for a cap of 0 or less.
 graph::ValueId capped_scores(Emitter& e, graph::ValueId scores, double cap);
-/// To add to scores: 0 for keys up to a query's own place, minus infinity for later ones: [queries, keys]. The queries
-/// are those behind `past` keys.
-graph::ValueId causal_mask(Emitter& e, int64_t past, int64_t queries, int64_t keys, DataType type);
+/// To add to scores: 0 for keys up to a query's own place, of which the last `window` ones count, minus infinity for
+/// others: [queries, keys]. The queries are those behind `past` keys.
+graph::ValueId causal_mask(Emitter& e, int64_t past, const Shape& scores, DataType type, int64_t window = INT64_MAX);
 /// first, first + 1, .. `count` numbers as i64 of `shape`.
 graph::ValueId positions(Emitter& e, int64_t first, int64_t count, const Shape& shape);
 

@@ -69,9 +69,7 @@ void rename_reads(te::Compute& compute, const std::string& from, const std::stri
   for (Expr& body : compute.body) {
     body = rewrite(body, [&](const Expr& e) -> Expr {
       if (e.op() != Op::kLoad || e->name != from || (one && !equal(e, one))) return Expr();
-      ExprNode node = *e;
-      node.name = to;
-      return Expr(std::make_shared<const ExprNode>(std::move(node)));
+      return te::read_from(e, to);
     });
   }
 }

@@ -92,16 +92,6 @@ std::string fresh_cache(const State& state, const std::string& tensor) {
   return cache_name(tensor, number);
 }
 
-Layout fitting_layout(const std::string& text, const Shape& shape) {
-  const Layout layout = parse_layout(text);
-  try {
-    layout.storage_shape(shape);
-  } catch (const InternalError& error) {
-    throw UserError(fmt::format("the layout does not fit the shape {}", tw::to_string(shape)));
-  }
-  return layout;
-}
-
 }  // namespace
 
 void refresh(State& state, const te::Program& program, const std::vector<std::string>& changed) {
@@ -231,11 +221,17 @@ void apply_layout(State& state, const Primitive& p) {
     throw UserError(fmt::format("layout: {} is no tensor between two stages", p.stage));
   std::vector<std::string> changed = {producer->name()};
   std::map<std::string, Layout> layouts;  // one for all members of a tuple
-  for (const te::Tensor& t : producer->outputs) layouts[t.name] = fitting_layout(p.option, t.shape);
+  for (const te::Tensor& t : producer->outputs) layouts[t.name] = parse_layout(p.option);
   for (const te::Compute& c : program.computes) {
     if (!te::reads_of(c, producer->outputs).empty()) changed.push_back(c.name());
   }
-  refresh(state, te::apply_layouts(program, layouts, {}, te::Indices::kComposed), changed);
+  te::Program stored;
+  try {
+    stored = te::apply_layouts(program, layouts, {}, te::Indices::kComposed);
+  } catch (const InternalError& error) {
+    throw UserError("the layout does not fit: {}", error.what());
+  }
+  refresh(state, stored, changed);
 }
 
 void apply_online(State& state, const Primitive& p) {

@@ -47,16 +47,16 @@ Exprs window_index(const LayoutPrimitive& p, int64_t extent, const Expr& e, cons
   int64_t every = 0, size = range.hi + 1;  // of the smallest windows
   for (const Term& i : sum.terms) {
     const Expr r = to_expr(sum_of(sum, {{i}, 0}, -1));
-    const Interval within = ranges.bounds(r);
-    if (i.coef <= 0 || within.lo < 0) continue;
+    const Interval turns = ranges.bounds(i.atom), within = ranges.bounds(r);
+    if (i.coef <= 0 || turns.lo < 0 || within.lo < 0) continue;
     const int64_t count = within.hi < tile ? (tile - within.hi - 1) / i.coef + 1 : 0;
     if (inside && i.coef * count == step) return {floor_div(i.atom, count), floor_mod(i.atom, count) * i.coef + r};
     if (within.hi < size) every = i.coef, size = within.hi + 1;
   }
+  const int64_t n = tile > size && every > 0 ? (tile - size) / every + 1 : 1;
   throw InternalError(
-      "{}: windows of {} elements every {}, at {} to {} of {}, need max({} * (n - 1) + {}, {} * n) "
-      "elements every {} * n, padded to the windows",
-      to_string(p), size, every, range.lo, range.hi, extent, every, size, every, every);
+      "{} of {} elements: windows of {} every {}, from {} to {}: {} in a tile need {} every {}, all inside",
+      to_string(p), extent, size, every, range.lo, range.hi, n, std::max(every * (n - 1) + size, every * n), every * n);
 }
 
 Exprs unfold_index(const LayoutPrimitive& p, int64_t extent, const Expr& e, const Analyzer* ranges) {

@@ -19,10 +19,11 @@ std::map<std::string, Layout> followed_layouts(const Program& program, const std
   std::map<std::string, Layout> followed;
   for (const Compute& c : program.computes) {
     const Shape& shape = c.outputs[0].shape;
-    int64_t leader = index_of(leaders, shape, &Tensor::shape);
-    if (leader < 0) leader = index_of(outputs, shape.size(), [](const Tensor& t) { return t.shape.size(); });
+    const int64_t same = index_of(leaders, shape, &Tensor::shape);
+    const int64_t leader =
+        same >= 0 ? same : index_of(outputs, shape.size(), [](const Tensor& t) { return t.shape.size(); });
     const Layout layout = leader < 0 ? Layout() : value_or(layouts, leaders[leader].name, Layout());
-    if (layout.is_identity() || !only_reorders(layout)) continue;
+    if (layout.is_identity() || (same < 0 ? !only_reorders(layout) : layout.expands())) continue;
     for (const Tensor& t : c.outputs) {
       if (!program.is_output(t.name)) followed[t.name] = layout;
     }

@@ -84,9 +84,9 @@ Program inline_computes(const Program& program, const std::set<std::string>& ten
 /// nothing. Returns the names of all tensors that are left to be read, or leave.
 std::set<std::string> drop_unread(Program& program);
 
-/// Of the tensors of `program` that are neither inputs nor outputs: the order of dims of an output of the same shape,
-/// else of an input in `layouts`, else of an output with as many dims, so that loops over both are the same loops.
-/// `layouts` are those of inputs and outputs; what is left out is in the identical order.
+/// Of the tensors of `program` that are neither inputs nor outputs: the layout of an output of the same shape, else of
+/// an input in `layouts`, unless it expands that, else the order of dims of an output with as many dims, so that loops
+/// over both are the same loops. `layouts` are those of inputs and outputs; what is left out is in the identical order.
 std::map<std::string, Layout> followed_layouts(const Program& program, const std::map<std::string, Layout>& layouts);
 
 }  // namespace tw::te

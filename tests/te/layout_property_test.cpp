@@ -2,7 +2,9 @@
 // many as TW_TEST_LAYOUTS says (scripts/layout_sequences.sh).
 #include <gtest/gtest.h>
 
+#include <cstdio>
 #include <cstdlib>
+#include <map>
 
 #include "support/join.h"
 #include "te/materialize.h"
@@ -38,6 +40,7 @@ TEST(LayoutProperty, SequencesOnTensorsComeBack) {
 
 TEST(LayoutProperty, OperatorsComputeTheSame) {
   uint64_t checked = 0, refused = 0, tensors = 0;
+  std::map<LayoutOp, uint64_t> used;
   for (uint64_t seed = 0; tensors < sequences() && !HasFailure(); ++seed) {
     Random random(seed);
     const Padding padding = seed % 4 == 0 ? Padding::kNone : Padding::kAllowed;
@@ -49,12 +52,18 @@ TEST(LayoutProperty, OperatorsComputeTheSame) {
       const samples::Layouts layouts = samples::random_layouts(program, random, padding);
       const bool done = samples::check(program, layouts, fills, random);
       (done ? checked : refused) += 1;
-      if (done) tensors += layouts.size();
+      if (!done) continue;
+      tensors += layouts.size();
+      for (const auto& [name, layout] : layouts) {
+        for (const LayoutPrimitive& p : layout.primitives()) ++used[p.op];
+      }
     }
   }
-  std::printf("%llu sequences in %llu programs, %llu programs refused for their windows\n",
+  std::printf("%llu sequences in %llu programs, %llu programs refused for their windows; unfold %llu, store_at %llu\n",
               static_cast<unsigned long long>(tensors), static_cast<unsigned long long>(checked),
-              static_cast<unsigned long long>(refused));
+              static_cast<unsigned long long>(refused), static_cast<unsigned long long>(used[LayoutOp::kUnfold]),
+              static_cast<unsigned long long>(used[LayoutOp::kStoreAt]));
+  EXPECT_EQ(used.size(), 8U) << "all primitives, but decouple_at, which inverses have";
   EXPECT_LT(refused * 2, checked);
 }
 

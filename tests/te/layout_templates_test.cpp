@@ -88,5 +88,32 @@ TEST(LayoutTemplateRows, C2dAsInThePaper) {
   EXPECT_FALSE(template_layouts(program, row_of("GMM"), {{'m', {4}}, {'n', {4}}, {'k', {4}}}).ok());
 }
 
+// A bias behind the sum of products: element-wise.
+TEST(LayoutTemplateRows, ElementwiseConsumersFollowWhatDoesNotExpand) {
+  const graph::OpTable ops = ops::all_ops();
+  graph::Graph g;
+  const TensorType f32 = {DataType::f32(), {}};
+  const graph::ValueId x = g.add_input("x", {f32.type, {1, 4, 8, 8}}), w = g.add_input("w", {f32.type, {6, 4, 3, 3}}),
+                       bias = g.add_input("bias", {f32.type, {6}});
+  g.outputs = graph::append_node(
+      g, ops, {.op = "conv", .name = "y", .attrs = {}, .inputs = {x, w, bias}, .outputs = {}, .body = nullptr});
+  const Program program = graph::to_te(g, ops).program;
+  ASSERT_EQ(program.computes.size(), 2U) << to_string(program);
+  const std::string &sum = program.computes[0].name(), &y = program.computes[1].name();
+  const auto layouts_of = [&](int64_t h, int64_t o) {
+    return *template_layouts(program, row_of("C2D"),
+                             {{'h', {h}}, {'w', {2}}, {'o', {o}}, {'i', {2}}, {'p', {o}}, {'q', {2}}});
+  };
+  const auto follows = layouts_of(3, 2);  // of 6 x 6 x 6
+  EXPECT_EQ(follows.at(y), follows.at(sum));
+  EXPECT_EQ(to_string(split_reductions(apply_layouts(program, follows)).computes[1].body[0]).find("floor"),
+            std::string::npos);
+  for (const auto& [h, o] : {std::pair{4, 2}, {3, 4}}) {
+    const auto padded = layouts_of(h, o);
+    EXPECT_TRUE(padded.contains(sum));
+    EXPECT_FALSE(padded.contains(y)) << h << " " << o;
+  }
+}
+
 }  // namespace
 }  // namespace tw::te

@@ -5,11 +5,13 @@
 #include "lower/pass.h"
 #include "support/error.h"
 #include "support/join.h"
+#include "te/materialize.h"
 #include "te/reads.h"
 #include "te/rewrite.h"
 #include "tests/codegen/llvm/harness.h"
 #include "tests/harness/alt_operators.h"
 #include "tests/harness/loop_check.h"
+#include "tests/harness/te_programs.h"
 
 namespace tw::codegen::cpu::testing {
 namespace {
@@ -71,6 +73,29 @@ TEST(LayoutRule, DivisionsByFactorsAreRefusedInInnermostLoops) {
   } catch (const InternalError& error) {
     EXPECT_NE(std::string(error.what()).find("floordiv("), std::string::npos) << error.what();
   }
+}
+
+// A bias as one more row of its weights, whose columns are in blocks: one parameter less.
+TEST(StoreAt, TheBiasIsALineOfTheWeights) {
+  const te::Program program = tw::testing::matmul_relu(5, 16, 7);
+  const Layout columns = Layout().split(1, {2, 8}), w = Layout().store_at(0, "bias").then(columns).reorder({1, 0, 2});
+  const te::Program attached = te::apply_layouts(program, {{"w", w}, {"y", columns}, {"z", columns}});
+  const loop::Program loops = lowered(attached, 1);
+  const std::string text = loop::to_string(loops);
+  EXPECT_EQ(text.find("bias"), std::string::npos) << text;
+  EXPECT_NE(text.find("w[z.i1, 7, z.i2]"), std::string::npos) << text;
+
+  const te::ValueMap inputs = tw::testing::whole_inputs(program);
+  const auto bytes = [](const te::TensorValues& v) { return std::as_bytes(std::span(v.floats)); };
+  te::TensorValues weights = te::zeros(DataType::f32(), attached.tensor("w").shape);
+  te::materialize_into(std::as_writable_bytes(std::span(weights.floats)), bytes(inputs.at("w")), sizeof(double),
+                       {7, 16}, w, {.slices = {{"bias", bytes(inputs.at("bias"))}}});
+  loop::Memory memory = run_loops(loops, {{"x", inputs.at("x")}, {"w", weights}});
+  const te::ValueMap want = te::evaluate(program, inputs);
+  EXPECT_EQ(first_difference(program, want, memory, 0), "");
+  for (double& x : memory.at("z").floats) x = 777;
+  run_compiled(loops, *find_level("host"), Placement::kAtPageEnd, memory);
+  EXPECT_EQ(first_difference(program, want, memory, 0), "");
 }
 
 }  // namespace

@@ -3,7 +3,7 @@
 #include "expr/affine.h"
 #include "lower/passes.h"
 #include "lower/simplify.h"
-#include "te/te.h"
+#include "te/reads.h"
 
 namespace tw::lower {
 namespace {
@@ -43,7 +43,7 @@ class TurnFinder {
       bound_.insert(inner->var);
     }
     const std::optional<Addition> addition = addition_of(inner);
-    if (loops_.empty() || !addition || reads_what_it_stores(addition->condition, inner->buffer)) return std::nullopt;
+    if (loops_.empty() || !addition || te::reads(addition->condition, inner->buffer)) return std::nullopt;
     take_apart(addition->condition);
     if (!turn_) return std::nullopt;
     return rebuilt(addition->store);
@@ -53,12 +53,6 @@ class TurnFinder {
   static bool is_plain(const Stmt& s) {
     return s->body.size() == 1 && (s->for_kind == loop::ForKind::kSerial || s->for_kind == loop::ForKind::kVectorized ||
                                    s->for_kind == loop::ForKind::kUnrolled);
-  }
-
-  static bool reads_what_it_stores(const Expr& e, const std::string& buffer) {
-    bool reads = false;
-    visit(e, [&](const Expr& x) { reads = reads || (x.op() == Op::kLoad && x->name == buffer); });
-    return reads;
   }
 
   // One part of the condition says which turn; the others stay.

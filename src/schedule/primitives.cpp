@@ -7,6 +7,7 @@
 #include "loop/text.h"
 #include "schedule/stage.h"
 #include "support/error.h"
+#include "support/join.h"
 #include "support/math.h"
 #include "te/reads.h"
 #include "te/rewrite.h"
@@ -69,8 +70,7 @@ void apply_split(State& state, const Primitive& p) {
   }
   replace_var(stage, old.var, value);
   if (old.extent % inner != 0) stage.guards.push_back(value < int_imm(old.extent));
-  stage.loops.erase(stage.loops.begin() + at);
-  stage.loops.insert(stage.loops.begin() + at, parts.begin(), parts.end());
+  stage.loops = spliced(std::move(stage.loops), at, 1, parts);
 }
 
 void apply_fuse(State& state, const Primitive& p) {
@@ -92,8 +92,7 @@ void apply_fuse(State& state, const Primitive& p) {
     replace_var(stage, part.var, i == 0 ? rest : floor_mod(rest, int_imm(part.extent)));
     rest = floor_div(rest, int_imm(part.extent));
   }
-  stage.loops.erase(stage.loops.begin() + at, stage.loops.begin() + at + p.loops.size());
-  stage.loops.insert(stage.loops.begin() + at, fused);
+  stage.loops = spliced(std::move(stage.loops), at, std::ssize(p.loops), {fused});
 }
 
 void apply_reorder(State& state, const Primitive& p) {

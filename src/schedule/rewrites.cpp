@@ -69,9 +69,7 @@ void rename_reads(te::Compute& compute, const std::string& from, const std::stri
   for (Expr& body : compute.body) {
     body = rewrite(body, [&](const Expr& e) -> Expr {
       if (e.op() != Op::kLoad || e->name != from || (one && !equal(e, one))) return Expr();
-      ExprNode node = *e;
-      node.name = to;
-      return Expr(std::make_shared<const ExprNode>(std::move(node)));
+      return te::read_from(e, to);
     });
   }
 }
@@ -92,16 +90,6 @@ std::string fresh_cache(const State& state, const std::string& tensor) {
   int64_t number = 1;
   while (exists(number)) ++number;
   return cache_name(tensor, number);
-}
-
-Layout fitting_layout(const std::string& text, const Shape& shape) {
-  const Layout layout = parse_layout(text);
-  try {
-    layout.storage_shape(shape);
-  } catch (const InternalError& error) {
-    throw UserError(fmt::format("the layout does not fit the shape {}", tw::to_string(shape)));
-  }
-  return layout;
 }
 
 }  // namespace
@@ -233,11 +221,17 @@ void apply_layout(State& state, const Primitive& p) {
     throw UserError(fmt::format("layout: {} is no tensor between two stages", p.stage));
   std::vector<std::string> changed = {producer->name()};
   std::map<std::string, Layout> layouts;  // one for all members of a tuple
-  for (const te::Tensor& t : producer->outputs) layouts[t.name] = fitting_layout(p.option, t.shape);
+  for (const te::Tensor& t : producer->outputs) layouts[t.name] = parse_layout(p.option);
   for (const te::Compute& c : program.computes) {
     if (!te::reads_of(c, producer->outputs).empty()) changed.push_back(c.name());
   }
-  refresh(state, te::apply_layouts(program, layouts, {}, te::Indices::kComposed), changed);
+  te::Program stored;
+  try {
+    stored = te::apply_layouts(program, layouts, {}, te::Indices::kComposed);
+  } catch (const InternalError& error) {
+    throw UserError("the layout does not fit: {}", error.what());
+  }
+  refresh(state, stored, changed);
 }
 
 void apply_online(State& state, const Primitive& p) {

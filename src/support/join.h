@@ -24,6 +24,14 @@ void append(std::vector<T>& list, std::vector<T> more) {
   list.insert(list.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
 }
 
+/// `list` with `others` in the place of `count` elements from number `first` on.
+template <typename T>
+std::vector<T> spliced(std::vector<T> list, std::ptrdiff_t first, std::ptrdiff_t count, const std::vector<T>& others) {
+  const auto at = list.erase(list.begin() + first, list.begin() + first + count);
+  list.insert(at, others.begin(), others.end());
+  return list;
+}
+
 /// What `f`, a function or a member, gives for each element, in order.
 auto mapped(const auto& list, const auto& f) {
   std::vector<std::decay_t<decltype(std::invoke(f, *std::begin(list)))>> out;

@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "support/join.h"
 #include "te/rewrite.h"
 
 namespace tw::te {
@@ -12,28 +13,19 @@ bool only_reorders(const Layout& layout) {
 }  // namespace
 
 std::map<std::string, Layout> followed_layouts(const Program& program, const std::map<std::string, Layout>& layouts) {
-  const auto layout_of = [&](const std::string& tensor) {
-    const auto found = layouts.find(tensor);
-    return found == layouts.end() ? Layout() : found->second;
-  };
-  const auto leader_of = [&](const Shape& shape) -> std::optional<Layout> {
-    std::optional<Layout> of_rank;
-    for (const std::string& output : program.outputs) {
-      const Shape& own = program.tensor(output).shape;
-      if (own == shape) return layout_of(output);
-      if (own.size() == shape.size() && !of_rank) of_rank = layout_of(output);
-    }
-    for (const Tensor& input : program.inputs) {
-      if (input.shape == shape && layouts.contains(input.name)) return layout_of(input.name);
-    }
-    return of_rank;
-  };
+  const auto outputs = mapped(program.outputs, [&](const std::string& name) { return program.tensor(name); });
+  const auto leaders =
+      joined(outputs, filtered(program.inputs, [&](const Tensor& t) { return layouts.contains(t.name); }));
   std::map<std::string, Layout> followed;
   for (const Compute& c : program.computes) {
-    const std::optional<Layout> leader = leader_of(c.outputs[0].shape);
-    if (!leader || leader->is_identity() || !only_reorders(*leader)) continue;
+    const Shape& shape = c.outputs[0].shape;
+    const int64_t same = index_of(leaders, shape, &Tensor::shape);
+    const int64_t leader =
+        same >= 0 ? same : index_of(outputs, shape.size(), [](const Tensor& t) { return t.shape.size(); });
+    const Layout layout = leader < 0 ? Layout() : value_or(layouts, leaders[leader].name, Layout());
+    if (layout.is_identity() || (same < 0 ? !only_reorders(layout) : layout.expands())) continue;
     for (const Tensor& t : c.outputs) {
-      if (!program.is_output(t.name)) followed[t.name] = *leader;
+      if (!program.is_output(t.name)) followed[t.name] = layout;
     }
   }
   return followed;

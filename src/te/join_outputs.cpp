@@ -89,10 +89,7 @@ class Joiner {
       body = rewrite(body, [&](const Expr& e) -> Expr {
         if (e.op() != Op::kLoad) return {};
         for (const size_t m : members_) {
-          if (e->name != compute(m).name() || !has_twin(m)) continue;
-          ExprNode node = *e;
-          node.name = twin_of(e->name);
-          return Expr(std::make_shared<const ExprNode>(std::move(node)));
+          if (e->name == compute(m).name() && has_twin(m)) return read_from(e, twin_of(e->name));
         }
         return {};
       });

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "support/error.h"
+#include "support/join.h"
 #include "te/transpose_tile.h"
 
 namespace tw::te {
@@ -123,74 +124,82 @@ void fill_bytes(std::byte* to, size_t bytes, std::span<const std::byte> fill) {
   for (size_t k = 0; k < bytes; k += fill.size()) std::memcpy(to + k, fill.data(), fill.size());
 }
 
-// A tensor seen as `outer` rows along the padded dimension, each of `row` bytes in steps of `step` bytes.
-struct RowsView {
-  size_t outer = 1;
-  size_t row = 0;
-  size_t step = 0;
+// Elements along one dim that are copied as one: `count` from `from` on to `to` on.
+struct Run {
+  int64_t from, to, count;
 };
 
-RowsView rows_along(const Shape& shape, int dim, size_t element_size) {
-  RowsView view;
-  for (int d = 0; d < dim; ++d) view.outer *= static_cast<size_t>(shape[d]);
-  view.step = element_size;
-  for (size_t d = dim + 1; d < shape.size(); ++d) view.step *= static_cast<size_t>(shape[d]);
-  view.row = view.step * static_cast<size_t>(shape[dim]);
-  return view;
-}
-
-void pad_rows(std::span<const std::byte> data, std::byte* to, const RowsView& view, const LayoutPrimitive& p,
-              std::span<const std::byte> fill) {
-  const size_t before = static_cast<size_t>(p.args[0]) * view.step;
-  const size_t after = static_cast<size_t>(p.args[1]) * view.step;
-  for (size_t k = 0; k < view.outer; ++k) {
-    fill_bytes(to, before, fill);
-    if (view.row > 0) std::memcpy(to + before, data.data() + k * view.row, view.row);
-    fill_bytes(to + before + view.row, after, fill);
-    to += before + view.row + after;
+// What primitives that add or leave out elements copy along their dim, which is seen as one of `extent` elements.
+std::vector<Run> runs_of(const LayoutPrimitive& p, int64_t extent, const Shape& shape) {
+  switch (p.op) {
+    case LayoutOp::kPad:
+      return {{0, p.args[0], extent}};
+    case LayoutOp::kUnpad:
+      return {{p.args[0], 0, extent - p.args[0] - p.args[1]}};
+    case LayoutOp::kUnfold:
+      return by_index(apply_primitive(p, shape)[p.dim], [&](int64_t t) {
+        return Run{t * p.args[1], t * p.args[0], std::min(p.args[0], extent - t * p.args[1])};
+      });
+    case LayoutOp::kFold:  // what tiles have in common is copied again, and is the same
+      return by_index(shape[p.dim], [&](int64_t t) {
+        const int64_t tile = shape[p.dim + 1], to = t * p.args[1];
+        return Run{t * tile, to, std::min(tile, p.args[0] - to)};
+      });
+    default:
+      return {{0, 0, p.op == LayoutOp::kDecoupleAt ? extent - 1 : extent}};
   }
 }
 
-void unpad_rows(std::span<const std::byte> data, std::byte* to, const RowsView& view, const LayoutPrimitive& p) {
-  const size_t before = static_cast<size_t>(p.args[0]) * view.step;
-  const size_t kept = view.row - before - static_cast<size_t>(p.args[1]) * view.step;
-  for (size_t k = 0; kept > 0 && k < view.outer; ++k) {
-    std::memcpy(to + k * kept, data.data() + k * view.row + before, kept);
+// What lies between runs is filled, unless `fill` is null.
+void copy_runs(std::span<const std::byte> rows, std::span<std::byte> to, size_t count, const std::vector<Run>& runs,
+               size_t step, const std::span<const std::byte>* fill) {
+  const size_t row_bytes = rows.size() / count, to_bytes = to.size() / count;
+  for (size_t k = 0; k < count; ++k, to = to.subspan(to_bytes)) {
+    size_t end = 0;
+    const auto fill_until = [&](size_t next) {
+      if (fill != nullptr && next > end) fill_bytes(to.data() + end, next - end, *fill);
+    };
+    for (const Run& run : runs) {
+      const size_t first = static_cast<size_t>(run.to) * step, bytes = static_cast<size_t>(run.count) * step;
+      fill_until(first);
+      if (bytes > 0)
+        std::memcpy(to.data() + first, rows.data() + k * row_bytes + static_cast<size_t>(run.from) * step, bytes);
+      end = first + bytes;
+    }
+    fill_until(to_bytes);
   }
 }
 
 bool moves(const LayoutPrimitive& p) { return p.op != LayoutOp::kSplit && p.op != LayoutOp::kFuse; }
 
-// `data` of shape `shape` after one primitive that moves something.
-void move(std::span<const std::byte> data, std::byte* to, size_t element_size, const Shape& shape,
-          const LayoutPrimitive& p, std::span<const std::byte> fill) {
+// `data` of shape `shape` after one primitive that moves something, in `to`.
+void move(std::span<const std::byte> data, std::span<std::byte> to, size_t element_size, const Shape& shape,
+          const LayoutPrimitive& p, const Added& added) {
   if (p.op == LayoutOp::kReorder) {
-    if (!data.empty()) run_loops(data.data(), to, element_size, transpose_loops(shape, p.args));
-  } else if (p.op == LayoutOp::kPad) {
-    pad_rows(data, to, rows_along(shape, p.dim, element_size), p, fill);
-  } else {
-    unpad_rows(data, to, rows_along(shape, p.dim, element_size), p);
+    if (!data.empty()) run_loops(data.data(), to.data(), element_size, transpose_loops(shape, p.args));
+    return;
   }
+  if (to.empty()) return;
+  const auto rows = static_cast<size_t>(num_elements(Shape(shape.begin(), shape.begin() + p.dim)));
+  const int64_t behind = num_elements(Shape(shape.begin() + p.dim + (p.op == LayoutOp::kFold ? 2 : 1), shape.end()));
+  const size_t step = static_cast<size_t>(behind) * element_size;
+  const auto extent = static_cast<int64_t>(data.size() / rows / step);
+  copy_runs(data, to, rows, runs_of(p, extent, shape), step, &added.fill);
+  if (p.op != LayoutOp::kStoreAt) return;
+  const auto slice = added.slices.find(p.tensor);
+  TW_CHECK(slice != added.slices.end() && slice->second.size() == rows * step,
+           "{}: no bytes of the tensor, or too many or few", to_string(p));
+  copy_runs(slice->second, to, rows, {{0, shape[p.dim], 1}}, step, nullptr);
 }
 
 }  // namespace
 
-std::vector<std::byte> transpose(std::span<const std::byte> data, size_t element_size, const Shape& shape,
-                                 const std::vector<int64_t>& order) {
-  apply_primitive({LayoutOp::kReorder, 0, order}, shape);
-  TW_CHECK(data.size() == static_cast<size_t>(num_elements(shape)) * element_size, "{} bytes for shape {}", data.size(),
-           to_string(shape));
-  std::vector<std::byte> out(data.size());
-  if (!data.empty()) run_loops(data.data(), out.data(), element_size, transpose_loops(shape, order));
-  return out;
-}
-
 void materialize_into(std::span<std::byte> to, std::span<const std::byte> data, size_t element_size,
-                      const Shape& logical, const Layout& layout, std::span<const std::byte> fill) {
+                      const Shape& logical, const Layout& layout, const Added& added) {
   TW_CHECK(data.size() == static_cast<size_t>(num_elements(logical)) * element_size, "{} bytes for shape {}",
            data.size(), to_string(logical));
-  TW_CHECK(fill.empty() || fill.size() == element_size, "fill of {} bytes for elements of {}", fill.size(),
-           element_size);
+  TW_CHECK(added.fill.empty() || added.fill.size() == element_size, "fill of {} bytes for elements of {}",
+           added.fill.size(), element_size);
   TW_CHECK(to.size() == static_cast<size_t>(num_elements(layout.storage_shape(logical))) * element_size,
            "{} bytes of storage for shape {} under {}", to.size(), to_string(logical), to_string(layout));
   auto left = std::ranges::count_if(layout.primitives(), moves);
@@ -201,7 +210,7 @@ void materialize_into(std::span<std::byte> to, std::span<const std::byte> data, 
     Shape next = apply_primitive(p, shape);
     if (moves(p)) {
       std::vector<std::byte> between(--left == 0 ? 0 : static_cast<size_t>(num_elements(next)) * element_size);
-      move(data, left == 0 ? to.data() : between.data(), element_size, shape, p, fill);
+      move(data, left == 0 ? to : std::span(between), element_size, shape, p, added);
       moved = std::move(between);
       data = moved;
     }
@@ -210,9 +219,9 @@ void materialize_into(std::span<std::byte> to, std::span<const std::byte> data, 
 }
 
 std::vector<std::byte> materialize(std::span<const std::byte> data, size_t element_size, const Shape& logical,
-                                   const Layout& layout, std::span<const std::byte> fill) {
+                                   const Layout& layout, const Added& added) {
   std::vector<std::byte> storage(static_cast<size_t>(num_elements(layout.storage_shape(logical))) * element_size);
-  materialize_into(storage, data, element_size, logical, layout, fill);
+  materialize_into(storage, data, element_size, logical, layout, added);
   return storage;
 }
 

@@ -202,28 +202,14 @@ PairFlags unit_axes(const Program& program) {
   return flags;
 }
 
-// Layouts so far, and the program under them.
-struct Regrouped {
-  Program program;
-  std::map<std::string, Layout> layouts;
-
-  void apply(const std::map<std::string, Layout>& more) {
-    if (more.empty()) return;
-    program = apply_layouts(program, more);
-    for (const auto& [tensor, layout] : more) {
-      for (const LayoutPrimitive& p : layout.primitives()) layouts[tensor] = layouts[tensor].then(p);
-    }
+void fuse(Relaid& relaid, const PairFlags& flags) {
+  std::map<std::string, Layout> fusions;
+  for (const auto& [tensor, pairs] : flags) {
+    const Layout layout = fuse_runs(pairs);
+    if (!layout.is_identity()) fusions[tensor] = layout;
   }
-
-  void fuse(const PairFlags& flags) {
-    std::map<std::string, Layout> fusions;
-    for (const auto& [tensor, pairs] : flags) {
-      const Layout layout = fuse_runs(pairs);
-      if (!layout.is_identity()) fusions[tensor] = layout;
-    }
-    apply(fusions);
-  }
-};
+  relaid.apply(fusions);
+}
 
 // Whether a and b occur in `c` only as a * E + b within an index, E the extent of b.
 bool runs_as_one(const Compute& c, const Axis& a, const Axis& b) {
@@ -265,12 +251,12 @@ std::map<std::string, Layout> only_row(const Program& program) {
 }  // namespace
 
 std::map<std::string, Layout> mergeable_axes(const Program& program) {
-  Regrouped regrouped{program, {}};
-  regrouped.apply(divided_axes(program));
-  regrouped.fuse(unit_axes(regrouped.program));
-  regrouped.fuse(PairFinder(regrouped.program).run());
-  regrouped.apply(only_row(regrouped.program));
-  return regrouped.layouts;
+  Relaid relaid{program, {}};
+  relaid.apply(divided_axes(program));
+  fuse(relaid, unit_axes(relaid.program));
+  fuse(relaid, PairFinder(relaid.program).run());
+  relaid.apply(only_row(relaid.program));
+  return relaid.layouts;
 }
 
 Program order_reductions(const Program& program) {

@@ -33,8 +33,12 @@ Program bind_scalars(const Program& program, const std::map<std::string, double>
 
 /// Split primitives for tensors of `program`: where a reduction divides one of its axes by a constant that divides the
 /// extent, that dim of its output becomes [extent / constant, constant], and so does every dim that is read or written
-/// along that axis. Splitting never moves bytes. Empty when nothing is divided, or when one dim would be cut in two
-/// ways.
+/// along that axis. Splitting never moves bytes. Empty when nothing is divided, or when parts of a dim do not nest.
 std::map<std::string, Layout> divided_axes(const Program& program);
+
+/// The program in which a reduction axis that indices divide, as the channels of a blocked operand, is several, one for
+/// each block: r / 16 and r % 16 become axes. Blocks of several sizes divide one another, or the axis stays. Where they
+/// do not divide its extent, what is behind it is combined as the neutral element.
+Program split_reductions(const Program& program);
 
 }  // namespace tw::te

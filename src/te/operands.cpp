@@ -168,11 +168,7 @@ class Separator {
     if (e.op() == Op::kLoad) {
       const Reader operand = operand_of(c, e);
       const auto copy = copy_.find({e->name, operand == kOthers ? through : operand});
-      if (copy != copy_.end() && copy->second != e->name) {
-        ExprNode node = *result;
-        node.name = copy->second;
-        result = Expr(std::make_shared<const ExprNode>(std::move(node)));
-      }
+      if (copy != copy_.end() && copy->second != e->name) result = read_from(result, copy->second);
     }
     return done.emplace(&*e, result).first->second;
   }

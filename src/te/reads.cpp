@@ -43,8 +43,7 @@ void visit_reads(const Compute& compute, const std::function<void(const Expr&)>&
 std::vector<Expr> reads_of(const Compute& compute, const std::vector<Tensor>& tensors) {
   std::vector<Expr> reads;
   visit_reads(compute, [&](const Expr& load) {
-    const auto is_it = [&](const Tensor& t) { return t.name == load->name; };
-    if (std::ranges::any_of(tensors, is_it)) reads.push_back(load);
+    if (index_of(tensors, load->name, &Tensor::name) >= 0) reads.push_back(load);
   });
   return reads;
 }
@@ -53,6 +52,12 @@ bool reads(const Expr& e, const std::string& tensor) {
   bool found = false;
   visit(e, [&](const Expr& x) { found = found || (x.op() == Op::kLoad && x->name == tensor); });
   return found;
+}
+
+Expr read_from(const Expr& load, const std::string& tensor) {
+  ExprNode node = *load;
+  node.name = tensor;
+  return Expr(std::make_shared<const ExprNode>(std::move(node)));
 }
 
 int count_reads(const Compute& compute, const std::string& tensor) {
@@ -85,9 +90,8 @@ const Axis* own_axis(const Compute& compute, const Expr& load, size_t d) {
   const Expr& index = load.arg(static_cast<int>(d));
   const bool unit = index.is_int(0) && d < compute.axes.size() && compute.axes[d].extent == 1;  // its only value
   if (unit) return &compute.axes[d];
-  const auto is_it = [&](const Axis& axis) { return index.is_var() && index->name == axis.name; };
-  const auto axis = std::ranges::find_if(compute.axes, is_it);
-  return axis == compute.axes.end() ? nullptr : &*axis;
+  const int64_t k = index.is_var() ? index_of(compute.axes, index->name, &Axis::name) : -1;
+  return k < 0 ? nullptr : &compute.axes[k];
 }
 
 std::optional<int64_t> largest_index(const Program& program, const std::string& tensor) {

@@ -22,6 +22,9 @@ std::vector<Expr> reads_of(const Compute& compute, const std::vector<Tensor>& te
 /// Whether `e` loads an element of `tensor`.
 bool reads(const Expr& e, const std::string& tensor);
 
+/// The same read of another tensor.
+Expr read_from(const Expr& load, const std::string& tensor);
+
 /// Number of loads of `tensor` in one compute; of every tensor that is read, in all of a program.
 int count_reads(const Compute& compute, const std::string& tensor);
 std::map<std::string, int> count_reads(const Program& program);

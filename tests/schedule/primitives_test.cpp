@@ -285,6 +285,21 @@ TEST(Primitives, ATensorHasACopyForEachOfItsReads) {
   expect_part(loops_of(testing::plus_transposed(7), s), "(x.cache[y.i0, y.i1] + x.cache2[y.i1, y.i0])");
 }
 
+// What three rows of the result read of the padded image lies together.
+TEST(Primitives, LayoutsUnfoldWindows) {
+  const te::Program p = testing::conv_2d({9, 4, 6, 3, 1});
+  Schedule s;
+  s.layout("pad", Layout().unfold(0, 5, 3)).split("conv", "i0", {3});
+  expect_part(loops_of(p, s), "pad: f32[3, 5, 11, 4]");
+  expect_part(loops_of(p, s), "pad[conv.i0.0, (conv.i0.1 + conv.r1)");
+  const te::ValueMap inputs = testing::whole_inputs(p);
+  EXPECT_EQ(testing::first_difference(p, te::evaluate(p, inputs), testing::run_loops(apply(p, s), inputs), 0), "");
+  EXPECT_EQ(
+      refusal(p, Schedule().layout("pad", Layout().unfold(0, 5, 2))),
+      "schedule primitive 'layout pad \"unfold(0, 5, 2)\"': the layout does not fit: 'conv' reads 'pad': unfold(0, "
+      "5, 2) of 11 elements: windows of 3 every 1, from 0 to 10: 3 in a tile need 5 every 3, all inside");
+}
+
 TEST(Primitives, LayoutsAreOfTensorsBetweenStages) {
   const te::Program p = matmul_relu(2, 3, 4);
   const Layout exchanged = Layout().reorder({1, 0});

@@ -29,7 +29,10 @@ TEST(FollowedLayouts, WhereTheOutputHasOtherDims) {
   ASSERT_EQ(followed.size(), 1U);
   EXPECT_EQ(followed.at("off"), last);
   EXPECT_TRUE(followed_layouts(squares(), {}).empty());
-  EXPECT_TRUE(followed_layouts(squares(), {{"x", Layout().pad(1, 0, 3)}}).empty()) << "not only an order";
+  EXPECT_TRUE(followed_layouts(squares(), {{"x", Layout().pad(1, 0, 3)}}).empty()) << "expands";
+  EXPECT_TRUE(followed_layouts(squares(), {{"x", Layout().unfold(3, 4, 2)}}).empty()) << "expands";
+  const Layout blocked = Layout().split(3, {3, 2}).unfold(2, 3, 3);
+  EXPECT_EQ(followed_layouts(squares(), {{"x", blocked}}).at("off"), blocked);
 }
 
 // An element at a fixed place keeps no dims apart.

@@ -5,28 +5,18 @@
 #include <limits>
 
 #include "support/error.h"
+#include "te/merge_axes.h"
 #include "te/rewrite.h"
 #include "tests/harness/eval_index.h"
 #include "tests/harness/layouts.h"
-#include "tests/te/samples.h"
+#include "tests/te/layout_check.h"
 
 namespace tw::te {
 namespace {
 
+using samples::check;
+using samples::Layouts;
 using samples::Random;
-using Layouts = std::map<std::string, Layout>;
-
-std::vector<Tensor> all_tensors(const Program& program) {
-  std::vector<Tensor> tensors = program.inputs;
-  for (const Compute& c : program.computes) tensors.insert(tensors.end(), c.outputs.begin(), c.outputs.end());
-  return tensors;
-}
-
-std::string describe(const Program& program, const Layouts& layouts) {
-  std::string out = to_string(program);
-  for (const auto& [name, layout] : layouts) out += "layout " + name + " " + to_string(layout) + "\n";
-  return out;
-}
 
 TEST(DropUnread, ComputesAndSingleOutputs) {
   const std::string text = R"(te p
@@ -45,70 +35,6 @@ output y
   EXPECT_EQ(program.computes[0].name(), "pair");
   EXPECT_EQ(program.computes[0].body.size(), 1u);
 }
-
-// Compares the outputs of the original, brought into their layouts, with those of the rewritten program, padding
-// included.
-void check(const Program& program, const Layouts& layouts, const PadFills& fills, Random& random) {
-  const auto layout_of = [&](const std::string& name) { return layouts.contains(name) ? layouts.at(name) : Layout(); };
-  const auto fill_of = [&](const std::string& name) { return fills.contains(name) ? fills.at(name) : 0.0; };
-  const Program rewritten = apply_layouts(program, layouts, fills);
-  const ValueMap inputs =
-      samples::random_inputs(program, random, program.inputs[0].shape.empty() ? 1 : program.inputs[0].shape[0]);
-  ValueMap stored;
-  // Padding of inputs is never read: any value will do.
-  for (const auto& [name, values] : inputs) stored.emplace(name, samples::in_layout(values, layout_of(name), 777));
-  const ValueMap expected = evaluate(program, inputs);
-  const ValueMap actual = evaluate(rewritten, stored);
-  for (const std::string& name : program.outputs) {
-    const Layout layout = layout_of(name);
-    const TensorValues& logical = expected.at(name);
-    ASSERT_TRUE(samples::same(actual.at(name), samples::in_layout(logical, layout, fill_of(name))))
-        << name << " differs\n"
-        << describe(program, layouts) << to_string(rewritten);
-    const TensorValues back = samples::in_layout(actual.at(name), layout.inverse(logical.shape), 0);
-    ASSERT_TRUE(samples::same(back, logical)) << name << " does not come back\n" << describe(program, layouts);
-  }
-}
-
-Layouts random_layouts(const Program& program, Random& random, samples::Padding padding) {
-  Layouts layouts;
-  for (const Tensor& tensor : all_tensors(program)) {
-    if (samples::pick(random, 0, 3) > 0) layouts[tensor.name] = samples::random_layout(tensor.shape, random, padding);
-  }
-  // The outputs of one tuple reduction share their axes.
-  for (const Compute& c : program.computes) {
-    for (const Tensor& output : c.outputs) layouts[output.name] = layouts[c.name()];
-  }
-  return layouts;
-}
-
-class LayoutRewrite : public ::testing::TestWithParam<samples::Padding> {};
-
-TEST_P(LayoutRewrite, RandomSequencesKeepTheMeaning) {
-  for (uint64_t seed = 0; seed < 150; ++seed) {
-    Random random(seed);
-    for (const Program& program : samples::all(random)) {
-      SCOPED_TRACE("seed " + std::to_string(seed));
-      check(program, random_layouts(program, random, GetParam()), {}, random);
-      if (HasFatalFailure()) return;
-    }
-  }
-}
-
-TEST_P(LayoutRewrite, RandomSequencesWithOtherFills) {
-  for (uint64_t seed = 1000; seed < 1060; ++seed) {
-    Random random(seed);
-    for (const Program& program : samples::all(random)) {
-      SCOPED_TRACE("seed " + std::to_string(seed));
-      PadFills fills;
-      for (const std::string& name : program.outputs) fills[name] = static_cast<double>(samples::pick(random, -2, 5));
-      check(program, random_layouts(program, random, GetParam()), fills, random);
-      if (HasFatalFailure()) return;
-    }
-  }
-}
-
-INSTANTIATE_TEST_SUITE_P(All, LayoutRewrite, ::testing::Values(samples::Padding::kNone, samples::Padding::kAllowed));
 
 int count_divisions(const Program& program) {
   int count = 0;
@@ -134,27 +60,21 @@ TEST(LayoutRewriteText, BlockedMatmulHasNoDivision) {
   EXPECT_EQ(to_string(rewritten.computes[1].body[0]), "max((C[i0, i1, i2, i3] + bias[i1, i3]), 0:f32)");
 }
 
-TEST(LayoutRewriteText, BlockedConvolutionDividesOnlyTheReductionAxis) {
+TEST(LayoutRewriteText, BlockedConvolutionDividesNothing) {
   const Program program = samples::conv(16, 9, 32, 2, 1, samples::Guard::kPredicate);
   const Layout x = channels_blocked(4, 16, 8), c = channels_blocked(4, 32, 16);
-  const Program rewritten =
-      apply_layouts(program, {{"X", x},
-                              {"C", c},
-                              {"Y", c},
-                              {"bias", Layout().split(0, {2, 16})},
-                              {"W", Layout().split(0, {2, 16}).split(2, {2, 8}).reorder({0, 2, 4, 5, 3, 1})}});
-  // r0 stays one axis: its two parts in X and in W, until a schedule splits it by 8.
-  for (const Compute& compute : rewritten.computes) {
-    for (const Expr& body : compute.body) {
-      visit(body, [&](const Expr& e) {
-        if (e.op() == Op::kFloorDiv || e.op() == Op::kFloorMod) {
-          EXPECT_EQ(to_string(e.arg(0)), "r0");
-        }
-      });
-    }
-  }
-  EXPECT_EQ(count_divisions(rewritten), 4) << to_string(rewritten);
+  const Layouts layouts = {{"X", x},
+                           {"C", c},
+                           {"Y", c},
+                           {"bias", Layout().split(0, {2, 16})},
+                           {"W", Layout().split(0, {2, 16}).split(2, {4, 4}).reorder({0, 2, 4, 5, 3, 1})}};
+  // Blocks of 8 in X and of 4 in W: three axes.
+  const Program rewritten = split_reductions(apply_layouts(program, layouts));
+  EXPECT_EQ(count_divisions(rewritten), 0) << to_string(rewritten);
+  EXPECT_EQ(shape_of(rewritten.find_compute("C")->reduce_axes), (Shape{2, 2, 4, 3, 3}));
   EXPECT_EQ(rewritten.tensor("Y").shape, (Shape{2, 2, 5, 5, 16}));
+  Random random(4);
+  check(program, layouts, {}, random);
 }
 
 TEST(LayoutRewriteText, ElementwiseConsumersInheritAnyLayout) {
@@ -271,8 +191,7 @@ TEST(IndexMap, LogicalAfterStorageIsTheIdentity) {
     const Layout layout = samples::random_layout(shape, random, samples::Padding::kAllowed);
     const std::vector<Expr> vars = {var("a"), var("b"), var("c")};
     const std::vector<Expr> storage = storage_indices(layout, shape, vars);
-    const std::vector<Expr> back = logical_indices(layout, shape, storage);
-    const Expr inside = inside_padding_bounds(layout, shape, storage);
+    const auto [back, inside] = logical_point(layout, shape, storage);
     for (int k = 0; k < 20; ++k) {
       const std::vector<int64_t> point = {samples::pick(random, 0, shape[0] - 1),
                                           samples::pick(random, 0, shape[1] - 1),

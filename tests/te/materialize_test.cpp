@@ -49,7 +49,7 @@ TEST(Materialize, TransposesOfEveryElementSize) {
       std::vector<int64_t> order;
       for (size_t d = 0; d < shape.size(); ++d) order.push_back(static_cast<int64_t>(d));
       do {
-        ASSERT_EQ(transpose(data, size, shape, order), slow_transpose(data, size, shape, order))
+        ASSERT_EQ(materialize(data, size, shape, Layout().reorder(order)), slow_transpose(data, size, shape, order))
             << to_string(shape) << to_string(order);
       } while (std::next_permutation(order.begin(), order.end()));
     }
@@ -65,7 +65,8 @@ TEST(Materialize, InverseBringsEverythingBack) {
     const std::vector<std::byte> data = random_bytes(num_elements(shape) * size, random);
     const Layout layout = samples::random_layout(shape, random, samples::Padding::kAllowed);
     const Shape stored = layout.storage_shape(shape);
-    const std::vector<std::byte> storage = materialize(data, size, shape, layout, random_bytes(size, random));
+    const std::vector<std::byte> fill = random_bytes(size, random);
+    const std::vector<std::byte> storage = materialize(data, size, shape, layout, {.fill = fill});
     ASSERT_EQ(storage.size(), num_elements(stored) * size) << to_string(layout);
     EXPECT_EQ(materialize(storage, size, stored, layout.inverse(shape)), data)
         << to_string(shape) << " " << to_string(layout);
@@ -75,8 +76,8 @@ TEST(Materialize, InverseBringsEverythingBack) {
 TEST(Materialize, PadWritesTheFillBeforeAndAfter) {
   const std::vector<uint16_t> data = {1, 2, 3, 4, 5, 6};  // [3, 2]
   const uint16_t fill = 0xabcd;
-  const auto bytes =
-      materialize(std::as_bytes(std::span(data)), 2, {3, 2}, Layout().pad(1, 1, 2), std::as_bytes(std::span(&fill, 1)));
+  const auto bytes = materialize(std::as_bytes(std::span(data)), 2, {3, 2}, Layout().pad(1, 1, 2),
+                                 {.fill = std::as_bytes(std::span(&fill, 1))});
   std::vector<uint16_t> out(bytes.size() / 2);
   std::memcpy(out.data(), bytes.data(), bytes.size());
   EXPECT_EQ(out, (std::vector<uint16_t>{fill, 1, 2, fill, fill, fill, 3, 4, fill, fill, fill, 5, 6, fill, fill}));
@@ -106,7 +107,7 @@ TEST(Materialize, RefusesWhatDoesNotFit) {
   const std::vector<std::byte> data(24);
   EXPECT_THROW(materialize(data, 4, {2, 2}, Layout()), InternalError);
   EXPECT_THROW(materialize(data, 4, {2, 3}, Layout().split(1, {2, 2})), InternalError);
-  EXPECT_THROW(materialize(data, 4, {2, 3}, Layout().pad(0, 1, 1), std::vector<std::byte>(3)), InternalError);
+  EXPECT_THROW(materialize(data, 4, {2, 3}, Layout().pad(0, 1, 1), {.fill = std::vector<std::byte>(3)}), InternalError);
   EXPECT_TRUE(materialize({}, 4, {0, 3}, Layout().reorder({1, 0})).empty());
 }
 

@@ -179,7 +179,7 @@ Layout random_layout(const Shape& shape, Random& random, Padding padding) {
     const auto rank = static_cast<int64_t>(now.size());
     if (rank == 0) return layout;
     const auto dim = static_cast<int>(pick(random, 0, rank - 1));
-    switch (pick(random, 0, padding == Padding::kAllowed ? 4 : 2)) {
+    switch (pick(random, 0, padding == Padding::kAllowed ? 5 : 2)) {
       case 0:
         layout = layout.split(dim, random_factors(now[dim], random));
         break;
@@ -190,6 +190,12 @@ Layout random_layout(const Shape& shape, Random& random, Padding padding) {
         std::vector<int64_t> order;
         for (int64_t d = 0; d < rank; ++d) order.insert(order.begin() + pick(random, 0, d), d);
         layout = layout.reorder(order);
+        break;
+      }
+      case 3: {
+        const int64_t tile = pick(random, 1, now[dim] + 2), every = pick(random, 1, tile);
+        layout = layout.unfold(dim, tile, every);
+        if (pick(random, 0, 1) == 0) layout = layout.then({LayoutOp::kFold, dim, {now[dim], every}});
         break;
       }
       default: {
@@ -206,10 +212,13 @@ Layout random_layout(const Shape& shape, Random& random, Padding padding) {
 namespace {
 
 template <typename T>
-std::vector<T> moved(const std::vector<T>& values, const Shape& shape, const Layout& layout, T fill) {
+std::vector<T> moved(std::vector<T> TensorValues::*elements, const TensorValues& values, const Layout& layout, T fill,
+                     const ValueMap& slices) {
   const auto fill_bytes = std::bit_cast<std::array<std::byte, sizeof(T)>>(fill);
+  Added added{.fill = fill_bytes};
+  for (const auto& [name, slice] : slices) added.slices[name] = std::as_bytes(std::span(slice.*elements));
   const std::vector<std::byte> bytes =
-      materialize(std::as_bytes(std::span(values)), sizeof(T), shape, layout, fill_bytes);
+      materialize(std::as_bytes(std::span(values.*elements)), sizeof(T), values.shape, layout, added);
   std::vector<T> out(bytes.size() / sizeof(T));
   if (!bytes.empty()) std::memcpy(out.data(), bytes.data(), bytes.size());
   return out;
@@ -217,12 +226,12 @@ std::vector<T> moved(const std::vector<T>& values, const Shape& shape, const Lay
 
 }  // namespace
 
-TensorValues in_layout(const TensorValues& values, const Layout& layout, double fill) {
+TensorValues in_layout(const TensorValues& values, const Layout& layout, double fill, const ValueMap& slices) {
   TensorValues out{values.type, layout.storage_shape(values.shape), {}, {}};
   if (values.type.is_float())
-    out.floats = moved(values.floats, values.shape, layout, fill);
+    out.floats = moved<double>(&TensorValues::floats, values, layout, fill, slices);
   else
-    out.ints = moved(values.ints, values.shape, layout, static_cast<int64_t>(fill));
+    out.ints = moved<int64_t>(&TensorValues::ints, values, layout, static_cast<int64_t>(fill), slices);
   return out;
 }
 

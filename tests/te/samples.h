@@ -37,11 +37,11 @@ std::vector<Program> all(Random& random);
 
 /// Small integers, exact under any order of summation. Index inputs (named "index") stay below `rows`.
 ValueMap random_inputs(const Program& program, Random& random, int64_t rows);
-/// A random sequence of split, reorder, fuse, pad and partial unpad that fits `shape`.
+/// A random sequence of split, reorder, fuse and, with padding, pad, partial unpad, unfold and fold that fits `shape`.
 Layout random_layout(const Shape& shape, Random& random, Padding padding);
 
-/// The values brought into a layout by materialize(); padding holds `fill`.
-TensorValues in_layout(const TensorValues& values, const Layout& layout, double fill);
+/// The values brought into a layout by materialize(); padding holds `fill`, and what is attached is one of `slices`.
+TensorValues in_layout(const TensorValues& values, const Layout& layout, double fill, const ValueMap& slices = {});
 /// Same type, shape and values (NaN equals NaN).
 bool same(const TensorValues& a, const TensorValues& b);
 

@@ -45,10 +45,7 @@ te::Program rename_inputs(const te::Program& program, std::map<std::string, std:
   for (te::Compute& c : out.computes) {
     for (Expr& body : c.body) {
       body = rewrite(body, [&](const Expr& e) -> Expr {
-        if (e.op() != Op::kLoad || names.count(e->name) == 0) return Expr();
-        return e->predicated
-                   ? load_if(names[e->name], e.type().element(), {e->args.begin(), e->args.end() - 1}, e->args.back())
-                   : load(names[e->name], e.type().element(), e->args);
+        return e.op() != Op::kLoad || !names.contains(e->name) ? Expr() : te::read_from(e, names[e->name]);
       });
     }
   }
@@ -67,17 +64,12 @@ std::map<std::string, Layout> activation_layouts(const GroupInputs& in, const Gr
   return layouts;
 }
 
-Layout append(Layout layout, const Layout& more) {
-  for (const LayoutPrimitive& p : more.primitives()) layout = layout.then(p);
-  return layout;
-}
-
 void merge_axes(GroupTe& te) {
   const std::map<std::string, Layout> merged = te::mergeable_axes(te.program);
   if (merged.empty()) return;
   te.program = te::merge_reductions(te::apply_layouts(te.program, merged));
   for (auto& [tensor, layout] : te.kept) {
-    if (const auto found = merged.find(tensor); found != merged.end()) layout = append(layout, found->second);
+    if (const auto found = merged.find(tensor); found != merged.end()) layout = layout.then(found->second);
   }
 }
 
@@ -363,7 +355,7 @@ std::map<std::string, Param> describe_params(const GroupInputs& in, const GroupT
         const auto constant = te.kept.find(buffer.name);
         if (constant != te.kept.end()) {
           param.kind = Param::Kind::kConstant;
-          param.layout = append(constant->second, value_or(layouts, buffer.name, Layout()));
+          param.layout = constant->second.then(value_or(layouts, buffer.name, Layout()));
           const auto storage = param.layout.storage_shape(in.graph.value(param.value).type.shape);
           TW_CHECK(num_elements(storage) == buffer.size(), "constant {} of group {}: storage and parameter differ",
                    buffer.name, in.group.name);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "support/error.h"
+#include "te/reads.h"
 
 namespace tw::driver {
 namespace {
@@ -11,9 +12,7 @@ namespace {
 loop::Kernel read_from(loop::Kernel kernel, const std::string& from, const std::string& to) {
   const auto renamed = [&](const Expr& e) {
     return rewrite(e, [&](const Expr& x) -> Expr {
-      if (x.op() != Op::kLoad || x->name != from) return Expr();
-      if (!x->predicated) return load(to, x.type().element(), x->args);
-      return load_if(to, x.type().element(), {x->args.begin(), x->args.end() - 1}, x->args.back());
+      return x.op() != Op::kLoad || x->name != from ? Expr() : te::read_from(x, to);
     });
   };
   kernel.body = loop::rewrite(kernel.body, {renamed, {}});

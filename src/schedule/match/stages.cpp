@@ -130,17 +130,14 @@ bool has_empty_axis(const te::Compute& c) {
   return std::ranges::any_of(c.axes, empty) || std::ranges::any_of(c.reduce_axes, empty);
 }
 
-bool has_select(const te::Compute& c) {
+static bool has(const te::Compute& c, Op op) {
   bool found = false;
-  for (const Expr& body : c.body) visit(body, [&](const Expr& x) { found = found || x.op() == Op::kSelect; });
+  for (const Expr& body : c.body) visit(body, [&](const Expr& e) { found = found || e.op() == op; });
   return found;
 }
 
-bool calls_function(const te::Compute& c) {
-  bool calls = false;
-  for (const Expr& body : c.body) visit(body, [&](const Expr& e) { calls = calls || e.op() == Op::kCall; });
-  return calls;
-}
+bool has_select(const te::Compute& c) { return has(c, Op::kSelect); }
+bool calls_function(const te::Compute& c) { return has(c, Op::kCall); }
 
 namespace {
 

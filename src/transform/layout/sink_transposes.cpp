@@ -95,7 +95,8 @@ class Sinker {
     const Shape shape = joined(Shape(perm.size() - value.type.shape.size(), 1), value.type.shape);
     const Ints inverse = inverse_of(perm);
     const Shape moved = permuted(shape, inverse);
-    auto bytes = te::transpose(*value.constant, static_cast<size_t>(value.type.type.bytes()), shape, inverse);
+    auto bytes = te::materialize(*value.constant, static_cast<size_t>(value.type.type.bytes()), shape,
+                                 Layout().reorder(inverse));
     return editor_.add_constant(value.name, {value.type.type, moved}, std::move(bytes));
   }
 

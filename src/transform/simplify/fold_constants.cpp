@@ -81,8 +81,8 @@ std::vector<graph::Bytes> fold(const Editor& editor, const Node& node, int64_t& 
   const graph::Value& first = editor.value(node.inputs[0]);
   if (node.op == "reshape" || node.op == "identity") return {first.constant};
   if (node.op == "transpose") {
-    return {share(te::transpose(*first.constant, static_cast<size_t>(first.type.type.bytes()), first.type.shape,
-                                node.ints_attr("perm")))};
+    return {share(te::materialize(*first.constant, static_cast<size_t>(first.type.type.bytes()), first.type.shape,
+                                  Layout().reorder(node.ints_attr("perm"))))};
   }
   return is_cheap(editor, node, larger) ? evaluate(editor, node) : std::vector<graph::Bytes>();
 }

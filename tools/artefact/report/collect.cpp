@@ -78,7 +78,7 @@ LayoutPicture picture_of(const Flow& flow) {
   const uint32_t none = UINT32_MAX;
   const std::vector<std::byte> stored =
       te::materialize(std::as_bytes(std::span(logical)), sizeof(uint32_t), flow.type.shape, flow.layout,
-                      std::as_bytes(std::span(&none, 1)));
+                      {.fill = std::as_bytes(std::span(&none, 1))});
   const int64_t inner = picture.storage.empty() ? 1 : picture.storage.back();
   const auto all = static_cast<int64_t>(stored.size() / sizeof(uint32_t));
   picture.line = std::min(inner, kLine);

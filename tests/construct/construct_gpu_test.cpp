@@ -9,6 +9,7 @@
 #include "expr/tf32.h"
 #include "lower/pass.h"
 #include "te/reads.h"
+#include "te/rewrite.h"
 #include "tests/construct/construct_check.h"
 #include "tests/harness/te_programs.h"
 
@@ -113,19 +114,21 @@ TEST(ConstructGpu, OperandsAreColumnsOfOneTensor) {
 // Constant columns come in the order in which instructions leave them, so that threads store 8 beside each other;
 // operands come by TMA, for clusters of tiles.
 TEST(ConstructGpu, ProductsByTma) {
-  const targets::Target t = targets::find_target("cuda:sm_90a");
+  targets::Target t = targets::find_target("cuda:sm_90a");
   const GroupTask task{merged(halves({1, 256, 136}, {1, 96, 136}, DataType::f16())), {"w"}};
-  const std::vector<Construction> built = construct(t.families, task, t.info, nullptr);
   std::set<std::string> seen;
-  for (const Construction& candidate : built) {
-    const std::string schedule = schedule::to_string(candidate.schedule);
-    if (schedule.find("\"bulk\"") == std::string::npos) continue;
-    const std::string& trace = candidate.trace.front();
-    const size_t cluster = trace.find("in clusters of ");
-    if (!seen.insert(cluster == std::string::npos ? "alone" : trace.substr(cluster, 16)).second) continue;
-    EXPECT_EQ(candidate.constant_layouts.size(), 1U);
-    EXPECT_NE(schedule.find(", 8)"), std::string::npos) << "sums are stored 8 columns together";
-    check_candidate(task, t, candidate, 1e-2, Passes::kLast);
+  for (const double l2_share : {48, 12, 3, 1}) {  // clusters pay where L2 is slow
+    t.info.sm.l2_share = l2_share;
+    for (const Construction& candidate : construct(t.families, task, t.info, nullptr)) {
+      const std::string schedule = schedule::to_string(candidate.schedule);
+      if (schedule.find("\"bulk\"") == std::string::npos) continue;
+      const std::string& trace = candidate.trace.front();
+      const size_t cluster = trace.find("in clusters of ");
+      if (!seen.insert(cluster == std::string::npos ? "alone" : trace.substr(cluster, 16)).second) continue;
+      EXPECT_EQ(candidate.constant_layouts.size(), 1U);
+      EXPECT_NE(schedule.find(", 8)"), std::string::npos) << "sums are stored 8 columns together";
+      check_candidate(task, t, candidate, 1e-2, Passes::kLast);
+    }
   }
   EXPECT_EQ(seen, (std::set<std::string>{"alone", "in clusters of 2", "in clusters of 4"}));
 }
@@ -202,6 +205,36 @@ TEST(ConstructGpu, BlocksOfLinesOfAnyWidth) {
           << candidate.trace.front() << schedule::to_string(candidate.schedule);
     }
     EXPECT_EQ(by_tma > 0, columns % 8 == 0) << "lines of whole 16 bytes";
+  }
+}
+
+// All candidates become kernels, and what some of them compute is right.
+void check_all(const GroupTask& task, const char* name, bool interpret) {
+  const targets::Target t = targets::find_target(name);
+  lower::RunOptions run;
+  run.lower.vector_bytes = t.info.vector_bytes;
+  run.lower.has.halves = true;
+  for (const Construction& candidate : construct(t.families, task, t.info, nullptr)) {
+    const te::Program program = te::apply_layouts(task.program, candidate.constant_layouts);
+    run.lower.inner_divisor = te::common_divisor(program);
+    EXPECT_NO_THROW(codegen::emit_cuda(lower::lower(schedule::apply(program, candidate.schedule), run)))
+        << candidate.trace.front() << schedule::to_string(candidate.schedule);
+  }
+  if (interpret) check(task, name, "contraction", 1e-2);
+}
+
+TEST(ConstructGpu, TilesOfOddProducts) {
+  for (const auto& [m, n, k] : std::vector<std::array<int64_t, 3>>{
+           {17, 33, 65}, {50, 200, 72}, {77, 40, 24}, {100, 104, 48}, {129, 257, 31}, {8, 1000, 64}, {520, 24, 20}}) {
+    for (const DataType type : {DataType::f16(), DataType::f32()}) {
+      for (const char* name : {"cuda:sm_80", "cuda:sm_90a"}) {
+        SCOPED_TRACE(fmt::format("{} x {}, {} steps of {} on {}", m, n, k, to_string(type), name));
+        const bool small = m * n * k < 100'000;
+        check_all({merged(halves({1, m, k}, {1, n, k}, type)), {"w"}}, name, small);
+        check_all({merged(halves({3, m, k}, {3, k, n}, type)), {}}, name, small);
+        check_all({merged(testing::matmul_relu(m, n, k)), {}}, name, small);
+      }
+    }
   }
 }
 

@@ -37,7 +37,7 @@ void schedule_kept(const StoredProduct& in, const ThreadBlockTile& tile, const T
   inline_operands(program, s);
   const std::vector<std::string> tiles = loops.tile_lines(root);
   s.parallel(root, tiles);
-  s.compute_at(kept, root, tiles.back(), loop::Scope::kStack, kBankBytes / tile.kept_bytes);
+  s.compute_at(kept, root, tiles.back(), loop::Scope::kStack, tile.kept_pad_bytes() / tile.kept_bytes);
   loops.tile_output();
   loops.attach_all(root, tiles.back());
   out.trace = {loops.describe() + ", stored by lines"};

@@ -231,7 +231,7 @@ std::vector<std::string> ProductLoops::tile_lines(const std::string& stage) {
   const te::Compute& y = *program_.find_compute(p_.output);
   const std::string row = y.axes[p_.rows.front()].name, column = y.axes[p_.columns.front()].name;
   const int64_t rows = line_extent(Side::kLeft), columns = line_extent(Side::kRight);
-  const int64_t lanes = std::gcd(kWarpThreads, columns), lines = std::min(tile_.threads() / lanes, rows);
+  const int64_t lanes = std::gcd(kWarpThreads, columns), lines = std::gcd(tile_.threads() / lanes, rows);
   s_.reorder(stage, joined(names_at(y, p_.batch), std::vector{row, column}));
   std::vector<std::string> tiles;
   if (!p_.batch.empty()) tiles.push_back(fused(stage, names_at(y, p_.batch)));
@@ -434,11 +434,12 @@ void ProductLoops::attach_operand(Side side, const std::string& stage, const std
   OperandAccess by = access(side);
   by.lanes = std::gcd(by.lanes, by.by_steps ? steps : line_extent(side));
   const int64_t bytes = read(side).type().bytes();
-  s_.compute_at(copy, stage, loop, loop::Scope::kStack, tile_.line_pad_bytes(bytes) / bytes);
   const bool steps_last = (side == Side::kLeft ? left_ : right_) == Lines::kBehindEachOther;
   const int64_t packed = ThreadBlockTile::extent(tile_.batch);
   // Of packed products the left one has lines of all of them (packed_lines), the right one lines of each.
   const bool packed_line = packed > 1 && side == Side::kLeft;
+  const int64_t elements = !steps_last ? line_extent(side) : packed_line ? packed * steps : steps;
+  s_.compute_at(copy, stage, loop, loop::Scope::kStack, tile_.line_pad_bytes(elements, bytes) / bytes);
   std::string fast = packed_line ? axis(2) : axis(first_ + (by.by_steps == steps_last ? 1 : 0));
   const std::string slow = packed_line ? axis(0) : axis(first_ + (by.by_steps == steps_last ? 0 : 1));
   std::string lane;
@@ -456,8 +457,13 @@ void ProductLoops::attach_operand(Side side, const std::string& stage, const std
   s_.reorder(copy, loops).fuse(copy, order);
   s_.split(copy, all, {tile_.threads()}).reorder(copy, {all + ".1", all + ".0"});
   s_.threads(copy, all + ".1");
+  // Where a turn's threads take no whole lines, or no whole blocks of interleaved ones, it divides by the turn's
+  // number: not in a loop.
+  const int64_t vectors = (packed_line ? packed : 1) * (by.by_steps ? steps : line_extent(side)) / by.lanes;
+  const int64_t interleaved = tile_.columns.back().extent, block = interleaved > 2 ? 4 * interleaved : 1;
   const int64_t turns = ceil_div(packed * line_extent(side) * steps / by.lanes, tile_.threads());
-  if (turns <= kMaxUnrolled) s_.unroll(copy, all + ".0");
+  const bool even = tile_.threads() % vectors == 0 && (!by_matrix() || tile_.threads() / vectors % block == 0);
+  if (turns <= kMaxUnrolled || !even) s_.unroll(copy, all + ".0");
   if (!lane.empty()) s_.vectorize(copy, lane);
 }
 

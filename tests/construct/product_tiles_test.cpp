@@ -1,0 +1,87 @@
+// Tiles of products on GPUs are constructed: at least as good as those of known_tiles.txt, legal, all different.
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <sstream>
+
+#include "construct/gpu/thread_block_tile.h"
+#include "targets/registry.h"
+
+namespace tw::construct {
+namespace {
+
+std::vector<Factor> factors(const std::string& text) {
+  std::vector<Factor> all;
+  std::istringstream in(text == "-" ? "" : text);
+  int64_t extent = 0;
+  for (char kind = 0; in >> extent >> kind;)
+    all.push_back({extent, static_cast<FactorKind>(std::string("tuvmM").find(kind))});
+  return all;
+}
+
+struct Known {
+  std::string target;
+  GemmProblem problem;
+  ThreadBlockTile tile;
+};
+
+Known parse(const std::string& line) {
+  Known k;
+  std::istringstream in(line);
+  GemmProblem& p = k.problem;
+  ThreadBlockTile& t = k.tile;
+  char multiplier = 0;
+  std::string batch, rows, columns;
+  in >> k.target >> p.batch >> p.m >> p.n >> p.k >> p.bytes >> p.result_bytes >> p.by_matrix >> p.neighbours >> p.tma >>
+      p.rows_beside >> p.columns_beside >> p.filter_positions >> p.halo >> p.pixels >> p.max_lines >> p.kept_bytes >>
+      p.packs >> multiplier >> batch >> rows >> columns >> t.tile_k >> t.stages >> t.tma >> t.row_cluster >>
+      t.column_cluster >> t.persistent_blocks >> t.together >> t.columns_stay >> t.kept_bytes;
+  EXPECT_TRUE(in) << line;
+  p.operand_bytes = p.batch * (p.m + p.n) * p.k * p.bytes;
+  t.multiplier = static_cast<Multiplier>(std::string("TWG").find(multiplier));
+  t.batch = factors(batch), t.rows = factors(rows), t.columns = factors(columns);
+  t.filter_positions = p.filter_positions, t.halo = p.halo;
+  return k;
+}
+
+std::vector<Known> known_tiles() {
+  std::ifstream in(TW_SOURCE_DIR "/tests/construct/known_tiles.txt");
+  std::vector<Known> all;
+  for (std::string line; std::getline(in, line);) {
+    if (!line.starts_with("#")) all.push_back(parse(line));
+  }
+  return all;
+}
+
+TEST(ProductTiles, AreNotPredictedWorseThanThoseOfTables) {
+  const std::vector<Known> all = known_tiles();
+  ASSERT_GT(all.size(), 400U);
+  for (const Known& k : all) {
+    const TargetInfo target = targets::find_target("cuda:" + k.target).info;
+    const std::vector<ThreadBlockTile> tiles = thread_block_tiles(k.problem, target);
+    const GemmProblem& p = k.problem;
+    SCOPED_TRACE(fmt::format("{}: {} x {} x {} x {}", k.target, p.batch, p.m, p.n, p.k));
+    ASSERT_FALSE(tiles.empty());
+    constexpr double kRounding = 1 + 1e-9;
+    EXPECT_LE(predicted_cycles(tiles.front(), p, target), kRounding * predicted_cycles(k.tile, p, target));
+  }
+}
+
+TEST(ProductTiles, FitTheirDevice) {
+  for (const Known& k : known_tiles()) {
+    const TargetInfo target = targets::find_target("cuda:" + k.target).info;
+    for (const ThreadBlockTile& t : thread_block_tiles(k.problem, target)) {
+      EXPECT_LE(t.threads() * t.together, 1024);
+      EXPECT_EQ(t.threads() % kWarpThreads, 0);
+      EXPECT_LE(cost::sums_of_thread(t), t.by_matrix() ? 128 : 64);
+      EXPECT_LE(t.threads() * cost::sums_of_thread(t), target.sm.registers);
+      EXPECT_LE(t.stages * t.shared_bytes(k.problem.bytes) + t.kept_shared_bytes() + target.sm.reserved_bytes,
+                target.levels.front().capacity_bytes);
+      EXPECT_TRUE(t.row_cluster == 1 || t.column_cluster == 1);
+      EXPECT_TRUE(k.problem.kept_bytes == 0 || ThreadBlockTile::extent(t.rows) >= k.problem.m);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tw::construct

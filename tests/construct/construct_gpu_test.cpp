@@ -9,8 +9,8 @@
 #include "expr/tf32.h"
 #include "lower/pass.h"
 #include "te/reads.h"
-#include "te/rewrite.h"
 #include "tests/construct/construct_check.h"
+#include "tests/construct/products.h"
 #include "tests/harness/te_programs.h"
 
 namespace tw::construct {
@@ -67,26 +67,6 @@ TEST(ConstructGpu, StagesOfOneEndAreHeld) {
         EXPECT_NE(text.find(stage), std::string::npos) << name << "\n" << text;
     }
   }
-}
-
-// As matrix instructions multiply it: f32 is rounded to tf32.
-Expr multiplied(const Expr& x) { return x.type() == DataType::f32() ? to_tf32(x) : cast(DataType::f32(), x); }
-
-// Of 16-bit floats or tf32: steps of matrix instructions, batched, B along its rows or along its columns.
-te::Program halves(const Shape& x_shape, const Shape& w_shape, DataType type) {
-  te::Builder b;
-  const te::Tensor x = b.placeholder("x", type, x_shape);
-  const te::Tensor w = b.placeholder("w", type, w_shape);
-  const bool along = w_shape[1] == x_shape[2];
-  const int64_t n = w_shape[along ? 2 : 1];
-  const te::Tensor y = b.reduce("y", {x_shape[0], x_shape[1], n}, {x_shape[2]}, te::CombinerKind::kSum,
-                                [&](const auto& i, const auto& r) {
-                                  const Expr a = x({i[0], i[1], r[0]});
-                                  const Expr c = along ? w({i[0], r[0], i[2]}) : w({i[0], i[2], r[0]});
-                                  return multiplied(a) * multiplied(c);
-                                });
-  const te::Tensor z = b.compute("z", y.shape, [&](const auto& i) { return cast(type, y(i)); });
-  return b.finish("halves", {z});
 }
 
 TEST(ConstructGpu, ProductsByMatrixInstructions) {
@@ -205,36 +185,6 @@ TEST(ConstructGpu, BlocksOfLinesOfAnyWidth) {
           << candidate.trace.front() << schedule::to_string(candidate.schedule);
     }
     EXPECT_EQ(by_tma > 0, columns % 8 == 0) << "lines of whole 16 bytes";
-  }
-}
-
-// All candidates become kernels, and what some of them compute is right.
-void check_all(const GroupTask& task, const char* name, bool interpret) {
-  const targets::Target t = targets::find_target(name);
-  lower::RunOptions run;
-  run.lower.vector_bytes = t.info.vector_bytes;
-  run.lower.has.halves = true;
-  for (const Construction& candidate : construct(t.families, task, t.info, nullptr)) {
-    const te::Program program = te::apply_layouts(task.program, candidate.constant_layouts);
-    run.lower.inner_divisor = te::common_divisor(program);
-    EXPECT_NO_THROW(codegen::emit_cuda(lower::lower(schedule::apply(program, candidate.schedule), run)))
-        << candidate.trace.front() << schedule::to_string(candidate.schedule);
-  }
-  if (interpret) check(task, name, "contraction", 1e-2);
-}
-
-TEST(ConstructGpu, TilesOfOddProducts) {
-  for (const auto& [m, n, k] : std::vector<std::array<int64_t, 3>>{
-           {17, 33, 65}, {50, 200, 72}, {77, 40, 24}, {100, 104, 48}, {129, 257, 31}, {8, 1000, 64}, {520, 24, 20}}) {
-    for (const DataType type : {DataType::f16(), DataType::f32()}) {
-      for (const char* name : {"cuda:sm_80", "cuda:sm_90a"}) {
-        SCOPED_TRACE(fmt::format("{} x {}, {} steps of {} on {}", m, n, k, to_string(type), name));
-        const bool small = m * n * k < 100'000;
-        check_all({merged(halves({1, m, k}, {1, n, k}, type)), {"w"}}, name, small);
-        check_all({merged(halves({3, m, k}, {3, k, n}, type)), {}}, name, small);
-        check_all({merged(testing::matmul_relu(m, n, k)), {}}, name, small);
-      }
-    }
   }
 }
 

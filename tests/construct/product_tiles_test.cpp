@@ -1,11 +1,18 @@
 // Tiles of products on GPUs are constructed: at least as good as those of known_tiles.txt, legal, all different.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <fstream>
 #include <sstream>
 
+#include "codegen/cuda/emit.h"
 #include "construct/gpu/thread_block_tile.h"
-#include "targets/registry.h"
+#include "lower/pass.h"
+#include "te/reads.h"
+#include "te/rewrite.h"
+#include "tests/construct/construct_check.h"
+#include "tests/construct/products.h"
+#include "tests/harness/te_programs.h"
 
 namespace tw::construct {
 namespace {
@@ -80,6 +87,50 @@ TEST(ProductTiles, FitTheirDevice) {
       EXPECT_TRUE(t.row_cluster == 1 || t.column_cluster == 1);
       EXPECT_TRUE(k.problem.kept_bytes == 0 || ThreadBlockTile::extent(t.rows) >= k.problem.m);
     }
+  }
+}
+
+// All candidates become kernels, and what some of them compute is right.
+void check_all(const GroupTask& task, const char* name, bool interpret) {
+  const targets::Target t = targets::find_target(name);
+  lower::RunOptions run;
+  run.lower.vector_bytes = t.info.vector_bytes;
+  run.lower.has.halves = true;
+  for (const Construction& candidate : construct(t.families, task, t.info, nullptr)) {
+    const te::Program program = te::apply_layouts(task.program, candidate.constant_layouts);
+    run.lower.inner_divisor = te::common_divisor(program);
+    EXPECT_NO_THROW(codegen::emit_cuda(lower::lower(schedule::apply(program, candidate.schedule), run)))
+        << candidate.trace.front() << schedule::to_string(candidate.schedule);
+  }
+  if (interpret) check(task, name, "contraction", 1e-2);
+}
+
+TEST(ProductTiles, OfOddProducts) {
+  for (const auto& [m, n, k] : std::vector<std::array<int64_t, 3>>{
+           {17, 33, 65}, {50, 200, 72}, {77, 40, 24}, {100, 104, 48}, {129, 257, 31}, {8, 1000, 64}, {520, 24, 20}}) {
+    for (const DataType type : {DataType::f16(), DataType::f32()}) {
+      for (const char* name : {"cuda:sm_80", "cuda:sm_90a"}) {
+        SCOPED_TRACE(fmt::format("{} x {}, {} steps of {} on {}", m, n, k, to_string(type), name));
+        const bool small = m * n * k < 100'000;
+        check_all({merged(halves({1, m, k}, {1, n, k}, type)), {"w"}}, name, small);
+        check_all({merged(halves({3, m, k}, {3, k, n}, type)), {}}, name, small);
+        check_all({merged(testing::matmul_relu(m, n, k)), {}}, name, small);
+      }
+    }
+  }
+}
+
+// Tiles at random: any that are aligned, the same of one seed.
+TEST(ProductTiles, AtRandomComputeTheSame) {
+  const GroupTask task{merged(halves({1, 100, 96}, {1, 72, 96}, DataType::f16())), {"w"}};
+  for (const char* name : {"cuda:sm_80", "cuda:sm_90a"}) {
+    const targets::Target t = targets::find_target(name);
+    const auto drawn = [&](uint64_t seed) { return *sample_gpu_contraction(task, t.info, {8, seed}); };
+    const Candidates first = drawn(7);
+    EXPECT_EQ(first.size(), 8U);
+    for (const Construction& candidate : first) check_candidate(task, t, candidate, 1e-2);
+    EXPECT_TRUE(std::ranges::equal(drawn(7), first, is_same));
+    EXPECT_FALSE(std::ranges::equal(drawn(8), first, is_same));
   }
 }
 

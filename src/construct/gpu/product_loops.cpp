@@ -24,9 +24,8 @@ std::vector<std::string> names_at(const te::Compute& c, const std::vector<size_t
 
 // [.., steps], of which `last` is the last dim -> [k-blocks, .., steps of one].
 Layout blocks_first(Layout layout, size_t last, int64_t steps, int64_t tile_k) {
-  std::vector<int64_t> order = {static_cast<int64_t>(last)};
-  for (size_t d = 0; d < last; ++d) order.push_back(static_cast<int64_t>(d));
-  order.push_back(static_cast<int64_t>(last) + 1);
+  std::vector<int64_t> order = sequence(last + 2);
+  std::rotate(order.begin(), order.end() - 2, order.end() - 1);
   return layout.split(static_cast<int>(last), {ceil_div(steps, tile_k), tile_k}).reorder(std::move(order));
 }
 
@@ -96,8 +95,7 @@ void ProductLoops::set_layout(Side side, Lines lines) {
   }
   const auto line = static_cast<int64_t>(first_);
   Layout layout;
-  std::vector<int64_t> order;
-  for (int64_t d = 0; d < line; ++d) order.push_back(d);
+  std::vector<int64_t> order = sequence(first_);
   if (lines == Lines::kBlocksOfLines) {
     const int64_t all = extent_at(sum_, side == Side::kLeft ? p_.rows : p_.columns), tile = line_extent(side);
     layout = layout.split(static_cast<int>(line), {ceil_div(all, tile) * tile / block, block});
@@ -407,21 +405,19 @@ void ProductLoops::fetch_blocks(Side side, const std::string& stage, const std::
 }
 
 std::string ProductLoops::describe() const {
-  return fmt::format(
-      "tiles of {}{} x {} sums by {} threads, {} steps at a time, {} blocks of them under way{}{}{}{}{}{}",
-      tile_.batch.empty() ? "" : fmt::format("{} products of ", ThreadBlockTile::extent(tile_.batch)),
-      line_extent(Side::kLeft), line_extent(Side::kRight), tile_.threads(), tile_.tile_k, tile_.stages,
-      tile_.multiplier == Multiplier::kWarpGroup ? ", by matrix instructions of warp groups"
-      : by_matrix()                              ? ", by matrix instructions"
-                                                 : "",
-      tile_.tma ? ", by TMA" : "", tile_.columns_stay ? ", the columns' operand brought once" : "",
-      p_.filter_positions ? fmt::format(", one for {} filter positions of windows", p_.filter_positions->extent) : "",
-      tile_.row_cluster > 1      ? fmt::format(", in clusters of {} sharing columns", tile_.row_cluster)
-      : tile_.column_cluster > 1 ? fmt::format(", in clusters of {} sharing rows", tile_.column_cluster)
-                                 : "",
-      tile_.persistent_blocks > 0
-          ? fmt::format(", a persistent block on each SM walking over them {} at a time", tile_.together)
-          : "");
+  const int64_t packed = ThreadBlockTile::extent(tile_.batch);
+  std::string text = tile_.batch.empty() ? "tiles of " : fmt::format("tiles of {} products of ", packed);
+  text += fmt::format("{} x {} sums by {} threads, {} steps at a time, {} blocks of them under way",
+                      line_extent(Side::kLeft), line_extent(Side::kRight), tile_.threads(), tile_.tile_k, tile_.stages);
+  if (by_matrix()) text += ", by matrix instructions";
+  if (tile_.multiplier == Multiplier::kWarpGroup) text += " of warp groups";
+  if (tile_.tma) text += ", by TMA";
+  if (tile_.columns_stay) text += ", the columns' operand brought once";
+  if (p_.filter_positions) text += fmt::format(", one for {} filter positions of windows", p_.filter_positions->extent);
+  if (tile_.row_cluster > 1) text += fmt::format(", in clusters of {} sharing columns", tile_.row_cluster);
+  if (tile_.column_cluster > 1) text += fmt::format(", in clusters of {} sharing rows", tile_.column_cluster);
+  if (tile_.persistent_blocks == 0) return text;
+  return text + fmt::format(", a persistent block on each SM walking over them {} at a time", tile_.together);
 }
 
 OperandAccess ProductLoops::access(Side side) const {

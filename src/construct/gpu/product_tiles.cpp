@@ -2,6 +2,7 @@
 // cluster. Each is offered with its k-blocks under way, and ranked by its predicted time.
 #include <algorithm>
 #include <map>
+#include <random>
 #include <tuple>
 
 #include "construct/gpu/thread_block_tile.h"
@@ -61,13 +62,11 @@ class ProductTiles {
         space_{nest_, {}, multiplier, {}},
         beginning_(beginning) {
     constexpr int64_t kSectorColumns = 16;  // of 16 bits, in a sector of memory
-    const auto role = [](bool grows, AxisRole role) { return grows ? role : AxisRole::kFixed; };
-    space_.axes.resize(kStepAxis + 1);
-    space_.axes[kBatchAxis].role = role(beginning.packed, AxisRole::kBatch);
-    space_.axes[kRowAxis].role = AxisRole::kRows;
-    space_.axes[kColumnAxis] = {role(beginning.columns == 0, AxisRole::kColumns),
-                                by_matrix() ? kSectorColumns : line_bytes() / 4};
-    space_.axes[kStepAxis] = {AxisRole::kSteps, line_bytes() / (by_matrix() ? p_.bytes : 4)};
+    space_.axes = {{beginning.packed ? AxisRole::kBatch : AxisRole::kFixed},
+                   {AxisRole::kRows},
+                   {beginning.columns == 0 ? AxisRole::kColumns : AxisRole::kFixed,
+                    by_matrix() ? kSectorColumns : line_bytes() / 4},
+                   {AxisRole::kSteps, line_bytes() / (by_matrix() ? p_.bytes : 4)}};
     if (by_groups() && p_.columns_beside)
       space_.axes[kColumnAxis].transaction = kBlockLines / 2, space_.axes[kColumnAxis].box = kBlockLines;
     if (by_groups() && p_.rows_beside && p_.tma) space_.axes[kRowAxis].box = kBlockLines;
@@ -237,7 +236,8 @@ std::vector<ThreadBlockTile> best_of(const std::vector<ThreadBlockTile>& tiles, 
 
 }  // namespace
 
-std::vector<ThreadBlockTile> thread_block_tiles(const GemmProblem& problem, const TargetInfo& target) {
+std::vector<ThreadBlockTile> thread_block_tiles(const GemmProblem& problem, const TargetInfo& target,
+                                                const Sampling& sampling) {
   std::vector<ThreadBlockTile> tiles;
   for (ThreadBlockTile& tile : constructed(problem, target, {})) {
     const bool alone = tile.row_cluster * tile.column_cluster * tile.filter_positions == 1 && tile.batch.empty();
@@ -248,7 +248,10 @@ std::vector<ThreadBlockTile> thread_block_tiles(const GemmProblem& problem, cons
       std::ranges::move(staged(tile, problem, target), std::back_inserter(tiles));
     }
   }
-  return best_of(tiles, problem, target);
+  if (sampling.count == 0) return best_of(tiles, problem, target);
+  std::ranges::shuffle(tiles, std::mt19937_64(sampling.seed));
+  tiles.resize(std::min(tiles.size(), sampling.count));
+  return tiles;
 }
 
 std::vector<ThreadBlockTile> row_tiles(GemmProblem problem, const TargetInfo& target) {

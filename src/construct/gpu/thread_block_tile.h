@@ -1,6 +1,7 @@
 // Tiles of matrix products on GPUs (cost/gemm_tile.h): how they lie over threads, k-blocks and blocks that walk over
 // them; which there are is constructed by scale-up (product_tiles.cpp).
 #pragma once
+#include "construct/construct.h"
 #include "cost/gemm_tile.h"
 
 namespace tw::construct {
@@ -30,8 +31,9 @@ inline constexpr int64_t kBlockLines = 64;
 /// tiles, where TMA brings their operands. None where no k-block fits.
 std::vector<ThreadBlockTile> staged(ThreadBlockTile tile, const GemmProblem& problem, const TargetInfo& target);
 
-/// The tiles for `problem`, best predicted first.
-std::vector<ThreadBlockTile> thread_block_tiles(const GemmProblem& problem, const TargetInfo& target);
+/// The tiles for `problem`, best predicted first; with a count to draw, any, in any order.
+std::vector<ThreadBlockTile> thread_block_tiles(const GemmProblem& problem, const TargetInfo& target,
+                                                const Sampling& sampling = {});
 
 /// Tiles of all columns of `problem`, up to a multiple of 16, each warp with rows of its own.
 std::vector<ThreadBlockTile> row_tiles(GemmProblem problem, const TargetInfo& target);

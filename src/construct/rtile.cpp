@@ -82,12 +82,12 @@ class ScaleUp {
  public:
   ScaleUp(const TileSpace& space, size_t first, size_t limit) : space_(space), first_(first), limit_(limit) {}
 
-  std::vector<ScaledTile> run(RTiles start) {
+  std::vector<RTiles> run(RTiles start) {
     for (size_t axis = 0; axis < start.back().size(); ++axis) {
       if (start.back()[axis] == 0) start.back()[axis] = next_aligned_axis_size(space_, start, axis);
       if (start.back()[axis] == 0) return {};
     }
-    enlarge(start, 0);
+    enlarge(start);
     return std::move(found_);
   }
 
@@ -123,42 +123,39 @@ class ScaleUp {
   }
 
   // The last of `tiles`, all of whose level's visited ones begin alike.
-  void enlarge(RTiles& tiles, double score) {
+  void enlarge(RTiles& tiles) {
     std::set<RTile> visited;
-    visit(tiles, score, visited);
+    visit(tiles, visited);
   }
 
-  void visit(RTiles& tiles, double score, std::set<RTile>& visited) {
+  void visit(RTiles& tiles, std::set<RTile>& visited) {
     if (found_.size() >= limit_ || visits_ >= kMaxVisits || !visited.insert(tiles.back()).second) return;
     ++visits_;
-    if (loads_fast(tiles)) return descend(tiles, score, "loading takes less than a quarter of the arithmetic");
+    if (loads_fast(tiles)) return descend(tiles);
     const std::vector<Step> next = steps(tiles);
     for (const Step& step : next) {
       const int64_t size = std::exchange(tiles.back()[step.axis], step.size);
-      visit(tiles, step.score, visited);
+      visit(tiles, visited);
       tiles.back()[step.axis] = size;
     }
-    if (next.empty())
-      descend(tiles, score, "the level is full");
-    else if (level(tiles).keeps_passed)
-      descend(tiles, score, "a larger one leaves fewer");
+    if (next.empty() || level(tiles).keeps_passed) descend(tiles);
   }
 
   // To the level behind it, whose tiles are made of this one.
-  void descend(RTiles& tiles, double score, const char* reason) {
+  void descend(RTiles& tiles) {
     if (tiles.size() - first_ + 1 == space_.levels.size()) {
-      if (found_.size() < limit_) found_.push_back({tiles, score, reason});
+      if (found_.size() < limit_) found_.push_back(tiles);
       return;
     }
     tiles.push_back(tiles.back());
-    if (level(tiles).fits(tiles)) enlarge(tiles, score);
+    if (level(tiles).fits(tiles)) enlarge(tiles);
     tiles.pop_back();
   }
 
   const TileSpace& space_;
   size_t first_;  // levels of the first tiles
   size_t limit_, visits_ = 0;
-  std::vector<ScaledTile> found_;
+  std::vector<RTiles> found_;
 };
 
 }  // namespace
@@ -214,16 +211,16 @@ double reuse_score(const TileSpace& space, const RTile& tile, size_t axis, int64
   return saved / static_cast<double>(std::max<int64_t>(1, grown));
 }
 
-std::vector<ScaledTile> scale_up(const TileSpace& space, const RTiles& start, size_t limit) {
+std::vector<RTiles> scale_up(const TileSpace& space, const RTiles& start, size_t limit) {
   return ScaleUp(space, start.size(), limit).run(start);
 }
 
-std::vector<ScaledTile> scale_up_growing(TileSpace space, const RTiles& start, size_t limit, size_t enough,
-                                         const std::function<bool(const RTiles&)>& is_legal) {
+std::vector<RTiles> scale_up_growing(TileSpace space, const RTiles& start, size_t limit, size_t enough,
+                                     const std::function<bool(const RTiles&)>& is_legal) {
   constexpr int kAnyWaste = 64;  // of a single row in an instruction of 64
   for (;; space.max_waste *= 2) {
-    std::vector<ScaledTile> found = scale_up(space, start, limit);
-    std::erase_if(found, [&](const ScaledTile& t) { return !is_legal(t.tiles); });
+    std::vector<RTiles> found = scale_up(space, start, limit);
+    std::erase_if(found, [&](const RTiles& t) { return !is_legal(t); });
     if (found.size() >= enough || space.max_waste >= kAnyWaste) return found;
   }
 }

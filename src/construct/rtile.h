@@ -66,19 +66,13 @@ double tile_traffic(const TileSpace& space, const RTile& tile);
 /// S_i = (Q(T) - Q(T'_i)) / (F(T'_i) - F(T)) for axis i enlarged to `size`; F is the footprint in bytes.
 double reuse_score(const TileSpace& space, const RTile& tile, size_t axis, int64_t size);
 
-struct ScaledTile {
-  RTiles tiles;
-  double score = 0;    // of the last enlargement; 0: none fitted
-  std::string reason;  // why the last level was not enlarged further
-};
-
 /// Up to `limit` tiles of all levels: the nearest begins as `start`, each other one as the one before it. Each level is
 /// enlarged depth first in order of descending score with backtracking, until nothing fits, or loading takes less than
 /// a quarter of the tile's arithmetic (then more reuse would not pay); then the next one is.
-std::vector<ScaledTile> scale_up(const TileSpace& space, const RTiles& start, size_t limit);
+std::vector<RTiles> scale_up(const TileSpace& space, const RTiles& start, size_t limit);
 
 /// Those of scale_up() that `is_legal`, with a bound of waste that doubles until there are `enough`.
-std::vector<ScaledTile> scale_up_growing(TileSpace space, const RTiles& start, size_t limit, size_t enough,
-                                         const std::function<bool(const RTiles&)>& is_legal);
+std::vector<RTiles> scale_up_growing(TileSpace space, const RTiles& start, size_t limit, size_t enough,
+                                     const std::function<bool(const RTiles&)>& is_legal);
 
 }  // namespace tw::construct

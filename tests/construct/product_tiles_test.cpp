@@ -77,7 +77,7 @@ TEST(ProductTiles, AreNotPredictedWorseThanThoseOfTables) {
 TEST(ProductTiles, FitTheirDevice) {
   for (const Known& k : known_tiles()) {
     const TargetInfo target = targets::find_target("cuda:" + k.target).info;
-    for (const ThreadBlockTile& t : thread_block_tiles(k.problem, target)) {
+    for (const ThreadBlockTile& t : thread_block_tiles(k.problem, target, {100, 5})) {
       EXPECT_LE(t.threads() * t.together, 1024);
       EXPECT_EQ(t.threads() % kWarpThreads, 0);
       EXPECT_LE(cost::sums_of_thread(t), t.by_matrix() ? 128 : 64);
@@ -85,6 +85,7 @@ TEST(ProductTiles, FitTheirDevice) {
       EXPECT_LE(t.stages * t.shared_bytes(k.problem.bytes) + t.kept_shared_bytes() + target.sm.reserved_bytes,
                 target.levels.front().capacity_bytes);
       EXPECT_TRUE(t.row_cluster == 1 || t.column_cluster == 1);
+      EXPECT_TRUE(!t.tma || ThreadBlockTile::extent(t.rows) + t.halo <= k.problem.max_lines) << "a box of TMA";
       EXPECT_TRUE(k.problem.kept_bytes == 0 || ThreadBlockTile::extent(t.rows) >= k.problem.m);
     }
   }

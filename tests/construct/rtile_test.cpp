@@ -140,11 +140,11 @@ TEST(RTile, ScaleUpFillsTheLevelAndNotMore) {
   const auto fits = [&](const RTiles& t) { return footprint_bytes(nest, t.back(), 64) <= capacity; };
   TileSpace space{nest, {{AxisRole::kRows}, {AxisRole::kColumns}, {}}, Multiplier::kCore, {{"L2", fits, 10}}};
   const RTile registers = {4, 8, 64};
-  const std::vector<ScaledTile> found = scale_up(space, {registers, registers}, 4);
+  const std::vector<RTiles> found = scale_up(space, {registers, registers}, 4);
   ASSERT_FALSE(found.empty());
-  for (const ScaledTile& t : found) {
-    const RTile& block = t.tiles.back();
-    EXPECT_TRUE(fits(t.tiles));
+  for (const RTiles& t : found) {
+    const RTile& block = t.back();
+    EXPECT_TRUE(fits(t));
     EXPECT_EQ(block[0] % 4, 0);
     EXPECT_EQ(block[1] % 8, 0);
     EXPECT_EQ(block[2], 64);
@@ -152,7 +152,7 @@ TEST(RTile, ScaleUpFillsTheLevelAndNotMore) {
   }
   // With arithmetic that hides any loading the first tile is large enough.
   space.ns_per_point = 1e6;
-  EXPECT_EQ(scale_up(space, {registers, registers}, 4).front().tiles.back(), registers);
+  EXPECT_EQ(scale_up(space, {registers, registers}, 4).front().back(), registers);
 }
 
 // Each level is made of whole tiles of the one before it; tiles on the way are results where a level says so.
@@ -165,7 +165,7 @@ TEST(RTile, ScaleUpGoesThroughAllLevels) {
   const auto tiles_of = [&](bool passed) {
     space.levels = {{"registers", at_most(512), 1, passed}, {"shared memory", at_most(2048), 1, passed}};
     std::set<RTiles> all;
-    for (const ScaledTile& t : scale_up(space, {{0, 0, 16}}, 1000)) all.insert(t.tiles);
+    for (const RTiles& t : scale_up(space, {{0, 0, 16}}, 1000)) all.insert(t);
     return all;
   };
   for (const RTiles& t : tiles_of(true)) {
@@ -183,7 +183,7 @@ TEST(RTile, TheBoundOfWasteGrowsUntilThereAreEnough) {
   TileSpace space{
       nest, {{AxisRole::kRows}, {AxisRole::kColumns}, {}}, Multiplier::kWarp, {{"registers", any, 1, true}}};
   EXPECT_TRUE(scale_up(space, {{0, 0, 16}}, 100).empty()) << "17 rows are padded to 32";
-  EXPECT_EQ(scale_up_growing(space, {{0, 0, 16}}, 100, 1, any).front().tiles.front()[0] % 16, 0);
+  EXPECT_EQ(scale_up_growing(space, {{0, 0, 16}}, 100, 1, any).front().front()[0] % 16, 0);
   // One or two instructions of rows, by 8, 16, 24, 32 or 64 columns, which pad less.
   EXPECT_EQ(scale_up_growing(space, {{0, 0, 16}}, 100, 1, any).size(), 10U);
 }

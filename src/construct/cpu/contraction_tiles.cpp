@@ -350,15 +350,14 @@ class Tiler {
         return cost::footprint_bytes(nest_, t.back(), space.line_bytes) <= capacity;
       };
       space.levels = {{cache.name, fits, std::max(1.0, target_.levels[level + 1].read_per_ns)}};
-      for (const ScaledTile& scaled : scale_up(space, {registers, registers}, kTilesPerLevel))
-        keep(tile, blocks, scaled.tiles.back(), scaled, cache.name);
+      for (const RTiles& tiles : scale_up(space, {registers, registers}, kTilesPerLevel))
+        keep(tile, blocks, tiles.back(), cache.name);
     }
     if (axes_.has_rows()) registers[axes_.row_blocked()] = extent(axes_.row_blocked());
-    keep(tile, blocks, registers, {{}, 0, "columns one after the other"}, "all rows");
+    keep(tile, blocks, registers, "all rows");
   }
 
-  void keep(const RegisterTile& tile, int64_t blocks, const RTile& block, const ScaledTile& scaled,
-            const std::string& level) {
+  void keep(const RegisterTile& tile, int64_t blocks, const RTile& block, const std::string& level) {
     double block_ns = 0;
     for (int order = 0; order < 4; ++order) {
       ContractionTiling t;
@@ -375,7 +374,11 @@ class Tiler {
       if (t.predicted_ns == block_ns)
         continue;  // the model sees no difference between two orders: the first stands for both
       block_ns = t.predicted_ns;
-      t.trace = trace(t, scaled, level);
+      t.trace = {fmt::format("registers: {} x {} rows, {} vectors of {}: {:.0f} issue cycles a step", tile.outer,
+                             tile.inner, tile.vectors, p_.lanes, tile.cycles),
+                 fmt::format("{}: {} x {} register tiles, reduction in {} blocks, {} outside, {} around", level,
+                             t.row_tiles, t.column_tiles, blocks, t.columns_outside ? "columns" : "rows",
+                             t.columns_around ? "columns" : "rows")};
       found_.push_back(std::move(t));
     }
   }
@@ -383,15 +386,6 @@ class Tiler {
   static std::tuple<int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, bool, bool> key(const ContractionTiling& t) {
     return {t.tile.outer, t.tile.inner,       t.tile.vectors,    t.column_tiles,
             t.row_tiles,  t.reduction_blocks, t.columns_outside, t.columns_around};
-  }
-
-  std::vector<std::string> trace(const ContractionTiling& t, const ScaledTile& scaled, const std::string& level) const {
-    return {fmt::format("registers: {} x {} rows, {} vectors of {}: {:.0f} issue cycles a step", t.tile.outer,
-                        t.tile.inner, t.tile.vectors, p_.lanes, t.tile.cycles),
-            fmt::format("{}: {} x {} register tiles, reduction in {} blocks; last score {:.3g}: {}", level, t.row_tiles,
-                        t.column_tiles, t.reduction_blocks, scaled.score, scaled.reason),
-            fmt::format("order: {} outside, {} around", t.columns_outside ? "columns" : "rows",
-                        t.columns_around ? "columns" : "rows")};
   }
 
   const ContractionProblem& p_;

@@ -28,10 +28,8 @@ struct Beginning {
   int64_t columns = 0;  // 0: any
 };
 
-// Whether one copy brings the lines that the filter positions of a tile read, and each of its loops of rows has pixels
-// in all turns.
+// Whether each loop of rows has pixels in all turns.
 bool supports_filter_positions(const ThreadBlockTile& tile, const GemmProblem& problem) {
-  if (ThreadBlockTile::extent(tile.rows) + tile.halo > problem.max_lines) return false;
   int64_t stride = 1;
   for (auto f = tile.rows.rbegin(); f != tile.rows.rend(); stride *= f->extent, ++f) {
     const bool whole = problem.pixels % (stride * f->extent) == 0;
@@ -77,8 +75,8 @@ class ProductTiles {
     const RTiles start = {{beginning_.packed ? 0 : 1, 0, beginning_.columns, tile_k()}};
     std::vector<ThreadBlockTile> all;
     const auto is_legal = [this](const RTiles& tiles) { return this->is_legal(tile_at(tiles)); };
-    for (const ScaledTile& scaled : scale_up_growing(space_, start, kMaxScaled, kEnough, is_legal))
-      all.push_back(tile_at(scaled.tiles));
+    for (const RTiles& tiles : scale_up_growing(space_, start, kMaxScaled, kEnough, is_legal))
+      all.push_back(tile_at(tiles));
     return all;
   }
 
@@ -172,7 +170,7 @@ class ProductTiles {
   bool is_legal(const ThreadBlockTile& tile) const {
     const int64_t rows = ThreadBlockTile::extent(tile.rows);
     constexpr int64_t kMinWarps = 2, kMinRows = 8;  // one multiplies while another one loads; rows share columns
-    if (rows < kMinRows) return false;
+    if (rows < kMinRows || (tile.tma && rows + tile.halo > p_.max_lines)) return false;
     const bool is_all = rows >= p_.m && ThreadBlockTile::extent(tile.columns) >= p_.n;
     if (tile.threads() % ((is_all ? 1 : kMinWarps) * kWarpThreads) != 0) return false;
     if (beginning_.packed && ThreadBlockTile::extent(tile.batch) == 1) return false;

@@ -16,6 +16,7 @@ namespace {
 using enum FactorKind;
 
 constexpr int64_t kVectorColumns = 4;  // f32 of one access
+constexpr int64_t kOthers = 64;        // registers of a thread beside its sums
 constexpr size_t kMaxTiles = 12;       // candidates of a problem
 constexpr size_t kEnough = 200;        // tiles of an multiplier: with fewer, more padding is allowed
 constexpr size_t kMaxScaled = 2000;
@@ -117,11 +118,14 @@ class ProductTiles {
   // hide the latency of each product by others, which takes twice as many of them.
   bool fits_registers(const RTiles& tiles) const {
     const int64_t registers = (target_.vector_registers + 1) / (by_matrix() ? 1 : 2);
-    return sums(tiles[0]) / lanes() <= registers / 2;
+    // Of a warp's operands each thread has a word for four lines of 16 steps.
+    const int64_t lines = space_.multiplier == Multiplier::kWarp ? tiles[0][kRowAxis] + tiles[0][kColumnAxis] : 0;
+    const int64_t own = sums(tiles[0]) / lanes();
+    return own <= registers / 2 && own + tiles[0][kBatchAxis] * lines / 4 + kOthers <= registers;
   }
 
   bool fits_block(const RTiles& tiles) const {
-    constexpr int64_t kMaxThreads = 1024, kOthers = 64;  // of a block; registers of a thread beside its sums
+    constexpr int64_t kMaxThreads = 1024;  // of a block
     const int64_t threads = lanes() * count(tiles, 1);
     if (threads > kMaxThreads || threads * (sums(tiles[0]) / lanes() + kOthers) > target_.sm.registers) return false;
     const RTile& t = tiles[1];

@@ -163,7 +163,7 @@ class ScaleUp {
 int64_t next_aligned_axis_size(const TileSpace& space, const RTiles& tiles, size_t axis) {
   const TileAxis& of = space.axes[axis];
   const int64_t extent = space.nest.axes[axis].extent, size = tiles.back()[axis];
-  if (of.role == AxisRole::kFixed || (size > 0 && size >= extent)) return 0;
+  if (of.role == AxisRole::kFixed) return 0;
   Alignment a = alignment_of(space, tiles, axis);
   const int64_t transaction = transaction_of(space, tiles, axis, a);
   if (tiles.size() == 1) a.unit = std::max(a.unit, transaction);
@@ -172,7 +172,10 @@ int64_t next_aligned_axis_size(const TileSpace& space, const RTiles& tiles, size
     return next > size && next % transaction == 0 && !boxes_begin_beyond && pads_little(extent, next, a);
   };
   if (a.doubles) {
-    for (int64_t next = std::max(a.unit, 2 * size); next < 2 * std::max(extent, a.unit) && next <= a.max; next *= 2) {
+    // Threads of the smallest products are a whole warp, some without a point.
+    const bool threads = space.multiplier == Multiplier::kThread && tiles.size() > 1;
+    const int64_t end = std::max(extent, a.unit) * (threads ? 4 : 2);
+    for (int64_t next = std::max(a.unit, 2 * size); next < end && next <= a.max; next *= 2) {
       if (is_aligned(next)) return next;
     }
     return 0;

@@ -74,6 +74,19 @@ TEST(ProductTiles, AreNotPredictedWorseThanThoseOfTables) {
   }
 }
 
+TEST(ProductTiles, ThereAreSomeOfTheSmallestProducts) {
+  for (const char* name : {"cuda:sm_80", "cuda:sm_90a"}) {
+    for (const int64_t m : {2, 8, 9, 300}) {
+      for (const int64_t n : {8, 9, 300}) {
+        GemmProblem problem{.batch = 3, .m = m, .n = n, .k = 8, .bytes = 2, .by_matrix = true};
+        EXPECT_FALSE(thread_block_tiles(problem, targets::find_target(name).info).empty()) << m << " x " << n;
+        problem.bytes = 4, problem.by_matrix = false, problem.m = std::max<int64_t>(m, 8);
+        EXPECT_FALSE(thread_block_tiles(problem, targets::find_target(name).info).empty()) << m << " x " << n;
+      }
+    }
+  }
+}
+
 TEST(ProductTiles, FitTheirDevice) {
   for (const Known& k : known_tiles()) {
     const TargetInfo target = targets::find_target("cuda:" + k.target).info;

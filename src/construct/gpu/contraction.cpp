@@ -157,6 +157,7 @@ Result<Candidates> construct_product(const GroupTask& task, const TargetInfo& ta
     candidate.predicted_ns = choice.cycles / target.sm.cycles_per_ns;
     candidates.push_back(std::move(candidate));
   }
+  if (candidates.empty()) return declined("no tile of {} fits", name);
   return candidates;
 }
 

@@ -1,6 +1,5 @@
 #include "construct/column_sums.h"
 
-#include <algorithm>
 #include <cmath>
 
 #include "schedule/match/stages.h"

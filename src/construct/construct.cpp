@@ -1,7 +1,5 @@
 #include "construct/construct.h"
 
-#include <algorithm>
-
 namespace tw::construct {
 
 bool fits_stored(const GroupTask& task, const Construction& construction) {

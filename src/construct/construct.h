@@ -57,10 +57,14 @@ using Candidates = std::vector<Construction>;
 /// Those that differ in schedule or layouts, best predicted first, as many as are worth their compilation.
 Candidates best_distinct(Candidates candidates);
 
-/// How many schedules to draw at random, and from which seed.
+/// Which candidates of a group there are: the best predicted ones, the first of them, or as many at random.
+enum class Offer : uint8_t { kTopK, kFirst, kRandom };
+
+/// How many schedules to draw at random, from which seed, and whether besides a family's own.
 struct Sampling {
   size_t count = 0;
   uint64_t seed = 0;
+  Offer offer = Offer::kTopK;
 };
 
 /// Families that own groups are asked in order, and the first one that takes a group has it. The candidates of those
@@ -130,6 +134,7 @@ Result<Candidates> construct_gpu_transpose(const GroupTask& task, const TargetIn
 /// Sums of products for the same devices: tiles of sums in registers, operands through shared memory
 /// (gpu/contraction.cpp).
 Result<Candidates> construct_gpu_contraction(const GroupTask& task, const TargetInfo& target);
+Result<Candidates> sample_gpu_contraction(const GroupTask& task, const TargetInfo& target, const Sampling& sampling);
 /// The same of narrow products of a batch, as a convolution's groups are: also tiles of several of them.
 Result<Candidates> construct_gpu_packed(const GroupTask& task, const TargetInfo& target);
 /// Chains for the same devices: attention as one kernel (gpu/chain.cpp).

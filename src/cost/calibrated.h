@@ -27,6 +27,7 @@ inline constexpr double kAccumulateCycles = 10;  // entering a tile again, addin
 inline constexpr double kPositionLoopCycles = 80;  // the innermost loop anew, for another filter position; 2026-11-22
 inline constexpr double kEnoughArithmetic = 4;     // times the loading time: a tile is large enough; 2026-11-22
 inline constexpr double kMaxWaste = .03;           // of an axis, padding of its last part: Roller's epsilon; 2026-11-22
+inline constexpr double kMaxStepWaste = 1.0 / 6;   // the same of the steps of a sum on a GPU, in k-blocks; 2026-11-22
 
 // ---- Stages of CPUs without a register tile, cycles of a vector unless said. x86-64; how: not recorded, but counted
 // where the instructions are named.

@@ -1,7 +1,5 @@
 #include "cost/convolution.h"
 
-#include <algorithm>
-
 #include "cost/units.h"
 #include "support/math.h"
 

@@ -1,12 +1,17 @@
 #include "cost/gemm_tile.h"
 
-#include <algorithm>
 #include <cmath>
 
+#include "cost/banks.h"
 #include "cost/units.h"
 #include "support/math.h"
 
 namespace tw::cost {
+
+double products_a_cycle(Multiplier m, int64_t bytes, const SmRates& sm) {
+  if (m == Multiplier::kThread) return sm.thread_products;
+  return (m == Multiplier::kWarpGroup ? sm.group_products : sm.warp_products) * 2 / static_cast<double>(bytes);
+}
 
 int64_t sums_of_thread(const ThreadBlockTile& tile) { return tile.num_sums() / tile.threads(); }
 
@@ -29,21 +34,39 @@ int64_t ThreadBlockTile::threads() const {
   return all;
 }
 
-// Threads of a warp read whole lines at once: of 16-bit floats 16 bytes of each of 8 lines, of f32 64 of each of 2.
-int64_t ThreadBlockTile::line_pad_bytes(int64_t bytes) const {
-  constexpr int64_t kBanksBytes = 128;
-  if (multiplier == Multiplier::kWarp && bytes == 4) return tile_k * bytes % kBanksBytes == 0 ? kBanksBytes / 2 : 0;
-  return multiplier == Multiplier::kWarpGroup ? 0 : kBankBytes;
+// Threads of a warp read 16 bytes of each of 8 lines at once, of tf32 64 of each of 2. Those that multiply by
+// themselves store 16 bytes of each of 8 lines, which are 4 apart.
+int64_t ThreadBlockTile::line_pad_bytes(int64_t elements, int64_t bytes) const {
+  constexpr int64_t kAccess = 16, kSteps = 4, kLines = 8;
+  BankAccess access{.line_bytes = elements * bytes, .lines = kLines, .bytes = kAccess};
+  if (multiplier == Multiplier::kWarpGroup) return 0;
+  if (multiplier == Multiplier::kThread)
+    access.apart = kSteps;
+  else if (bytes == 4)
+    access.lines = 2, access.bytes = 4 * kAccess;
+  return bank_padding(access, kAccess);
+}
+
+// Lanes of four threads store pairs of columns, those of an instruction eight rows.
+int64_t ThreadBlockTile::kept_pad_bytes() const {
+  constexpr int64_t kPair = 2, kLanes = 4;
+  return bank_padding(
+      {.line_bytes = extent(columns) * kept_bytes, .lines = kInstructionColumns, .bytes = kLanes * kPair * kept_bytes},
+      kPair * kept_bytes);
+}
+
+int64_t ThreadBlockTile::kept_shared_bytes() const {
+  return kept_bytes == 0 ? 0 : extent(rows) * (extent(columns) * kept_bytes + kept_pad_bytes());
 }
 
 int64_t ThreadBlockTile::shared_bytes(int64_t bytes) const {
   constexpr int64_t kLinesTogether = 8;  // of a swizzle atom, wgmma operands
   int64_t lines = extent(rows) + ceil_div(halo, kLinesTogether) * kLinesTogether;
   lines += columns_stay ? 0 : extent(columns) * filter_positions;
-  const int64_t pad = line_pad_bytes(bytes), products = extent(batch);
-  if (products > 1)
-    return extent(rows) * (products * tile_k * bytes + pad) + products * extent(columns) * (tile_k * bytes + pad);
-  return by_matrix() ? lines * (tile_k * bytes + pad) : tile_k * (lines * bytes + 2 * pad);
+  const auto padded = [&](int64_t elements) { return elements * bytes + line_pad_bytes(elements, bytes); };
+  const int64_t products = extent(batch);
+  if (products > 1) return extent(rows) * padded(products * tile_k) + products * extent(columns) * padded(tile_k);
+  return by_matrix() ? lines * padded(tile_k) : tile_k * (padded(extent(rows)) + padded(extent(columns)));
 }
 
 int64_t ThreadBlockTile::columns_bytes(int64_t k, int64_t bytes) const {
@@ -52,20 +75,18 @@ int64_t ThreadBlockTile::columns_bytes(int64_t k, int64_t bytes) const {
 
 namespace {
 
-double products_a_cycle(Multiplier m, int64_t bytes, const SmRates& sm) {
-  if (m == Multiplier::kThread) return sm.thread_products;
-  return (m == Multiplier::kWarpGroup ? sm.group_products : sm.warp_products) * 2 / static_cast<double>(bytes);
-}
-
 // Bytes that are read of the operands for one step: each warp its rows and columns, each instruction of a group.
 double shared_reads(const ThreadBlockTile& tile, const GemmProblem& p) {
-  constexpr int64_t kGroupRows = 64;
   const int64_t rows = ThreadBlockTile::extent(tile.rows), columns = ThreadBlockTile::extent(tile.columns);
   const int64_t products = ThreadBlockTile::extent(tile.batch);
-  if (tile.multiplier == Multiplier::kThread) return static_cast<double>((rows + columns) * p.bytes);
   if (tile.multiplier == Multiplier::kWarpGroup)
     return static_cast<double>((rows + columns * rows / kGroupRows) * p.bytes);
-  const int64_t row_warps = tile.rows.front().extent, column_warps = tile.columns.front().extent;
+  int64_t row_warps = tile.rows.front().extent, column_warps = tile.columns.front().extent;
+  if (tile.multiplier == Multiplier::kThread) {  // neighbours of a warp lie along columns first
+    const int64_t along = tile.columns[1].extent;
+    row_warps = ceil_div(tile.rows.back().extent, ceil_div(kWarpThreads, along));
+    column_warps = ceil_div(along, kWarpThreads);
+  }
   return static_cast<double>(products * (rows * column_warps + columns * row_warps) * p.bytes);
 }
 
@@ -75,6 +96,13 @@ int64_t tiles_at_once(const ThreadBlockTile& tile, const GemmProblem& p, const T
   const int64_t by_registers = target.sm.registers / (tile.threads() * (sums_of_thread(tile) + kOthers));
   const int64_t by_memory = target.levels.front().capacity_bytes / (tile.shared_bytes(p.bytes) * tile.stages);
   return std::clamp<int64_t>(std::min(by_registers, by_memory), 1, kMaxTilesAtOnce);
+}
+
+// Of the partitions of an SM, each of which multiplies for its own warps, the share that has some.
+double busy_partitions(const ThreadBlockTile& tile, int64_t at_once) {
+  constexpr int64_t kPartitions = 4;
+  const int64_t warps = tile.threads() / kWarpThreads * (tile.persistent_blocks > 0 ? tile.together : at_once);
+  return static_cast<double>(std::min(warps, kPartitions)) / kPartitions;
 }
 
 // Of all sums, or of what tiles make of the sums that they keep: a row of f32.
@@ -111,8 +139,12 @@ double predicted_cycles(const ThreadBlockTile& tile, const GemmProblem& p, const
   const int64_t rows = ThreadBlockTile::extent(tile.rows), columns = ThreadBlockTile::extent(tile.columns);
   const int64_t tiles = tiles_of(tile, p), packed = ThreadBlockTile::extent(tile.batch);
   const auto steps = static_cast<double>(ceil_div(p.k, tile.tile_k) * tile.tile_k);
-  const double products =
-      static_cast<double>(tile.num_sums() * p.filter_positions) / products_a_cycle(tile.multiplier, p.bytes, target.sm);
+  const int64_t sms = std::max(1, target.compute_units);
+  // The tiles of an SM share its throughput; each has what it takes to enter and to leave to itself.
+  const int64_t at_once = std::min(tiles_at_once(tile, p, target), ceil_div(tiles, sms));
+  const double busy = busy_partitions(tile, at_once);
+  const double products = static_cast<double>(tile.num_sums() * p.filter_positions) /
+                          (busy * products_a_cycle(tile.multiplier, p.bytes, target.sm));
   const int64_t lines =
       (rows + p.halo) / tile.column_cluster + (tile.columns_stay ? 0 : columns * p.filter_positions / tile.row_cluster);
   const double loads = static_cast<double>(packed * lines * p.bytes) / target.sm.l2_share;
@@ -125,9 +157,6 @@ double predicted_cycles(const ThreadBlockTile& tile, const GemmProblem& p, const
   const double a_step = waits + longest + kUnoverlapped * (products + loads + shared - longest);
   const double scattered = p.odd_bytes > 0 && tile.kept_bytes == 0 ? kScattered : 1;
   const double results = scattered * static_cast<double>(tile.num_sums() * p.result_bytes) / result_rate(p, target);
-  const int64_t sms = std::max(1, target.compute_units);
-  // The tiles of an SM share its throughput; each has what it takes to enter and to leave to itself.
-  const int64_t at_once = std::min(tiles_at_once(tile, p, target), ceil_div(tiles, sms));
   const auto waves = static_cast<double>(ceil_div(tiles, sms * at_once));
   const auto together = static_cast<double>(at_once);
   const double blocks = static_cast<double>(ceil_div(p.k, tile.tile_k)) * (tile.tma ? kTmaCycles : kCopyCycles);
@@ -142,7 +171,7 @@ double predicted_cycles(const ThreadBlockTile& tile, const GemmProblem& p, const
 }
 
 double template_cycles(const TemplateTile& tile, const GemmProblem& p, const TargetInfo& target) {
-  constexpr int kGroupRows = 64, kHalf = 2;
+  constexpr int kHalf = 2;
   const SmRates& sm = target.sm;
   const bool groups = tile.row_warps == 0, stream_k = tile.shared_steps > 0;
   const double units = target.compute_units, m = tile.m, n = tile.n;

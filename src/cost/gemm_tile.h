@@ -10,15 +10,16 @@ namespace tw::cost {
 /// of warp groups lie without gaps, in an order that does the same.
 inline constexpr int64_t kBankBytes = 16;
 inline constexpr int64_t kInstructionRows = 16, kInstructionColumns = 8;  // of a warp's matrix instruction
-inline constexpr int64_t kGroupWarps = 4;                                 // of a warp group
+inline constexpr int64_t kGroupWarps = 4, kGroupRows = 64;                // of a warp group, and of its instruction
 inline constexpr int64_t kMatrixSteps = 16;  // k of a matrix instruction: 16-bit floats, or two of tf32
 
 /// What runs one factor of a tile's rows or columns.
 /// kMatrix: a matrix instruction; what it leaves is unrolled (kMatrix) or a vector (kMatrixVector).
 enum class FactorKind : uint8_t { kThreads, kUnrolled, kVector, kMatrix, kMatrixVector };
 
-/// What multiplies: threads by themselves, a warp by mma instructions, four warps by asynchronous wgmma instructions.
-enum class Multiplier : uint8_t { kThread, kWarp, kWarpGroup };
+/// What multiplies: threads of a GPU by themselves, a warp by mma instructions, four warps by asynchronous wgmma
+/// instructions; a core of a CPU.
+enum class Multiplier : uint8_t { kThread, kWarp, kWarpGroup, kCore };
 
 struct Factor {
   int64_t extent = 1;
@@ -47,8 +48,11 @@ struct ThreadBlockTile {
   int64_t num_sums() const { return extent(batch) * extent(rows) * extent(columns); }
   int64_t threads() const;
   bool by_matrix() const { return multiplier != Multiplier::kThread; }
-  /// Bytes behind each line in shared memory, of elements of `bytes`.
-  int64_t line_pad_bytes(int64_t bytes) const;
+  /// Bytes behind each line of `elements` in shared memory, of `bytes` each; behind each line of kept results.
+  int64_t line_pad_bytes(int64_t elements, int64_t bytes) const;
+  int64_t kept_pad_bytes() const;
+  /// Of the results that are kept.
+  int64_t kept_shared_bytes() const;
   /// Of one k-block of both operands, whose elements have `bytes`; without that of the columns where it stays.
   int64_t shared_bytes(int64_t bytes) const;
   /// Of all `k` steps of the columns' operand.
@@ -81,6 +85,9 @@ struct GemmProblem {
   int64_t odd_bytes = 0;         // bytes of a result whose lines begin at odd elements; 0: aligned
   bool packs = false;            // a tile may have several products of the batch, narrow ones
 };
+
+/// Products of operands of `bytes` that an SM adds to their sums in a cycle.
+double products_a_cycle(Multiplier multiplier, int64_t bytes, const SmRates& sm);
 
 /// Sums of a thread of `tile`; tiles that `problem` falls into.
 int64_t sums_of_thread(const ThreadBlockTile& tile);

@@ -1,7 +1,5 @@
 #include "cost/gpu_chains.h"
 
-#include <algorithm>
-
 #include "cost/units.h"
 #include "support/math.h"
 

@@ -1,6 +1,5 @@
 #include "cost/layouts.h"
 
-#include <algorithm>
 #include <numeric>
 
 #include "cost/units.h"

@@ -1,7 +1,5 @@
 #include "cost/nest.h"
 
-#include <algorithm>
-
 #include "cost/calibrated.h"
 #include "expr/affine.h"
 #include "expr/elementary.h"

@@ -1,7 +1,7 @@
 #include "cost/register_tile.h"
 
-#include <algorithm>
 #include <array>
+#include <cmath>
 
 #include "cost/calibrated.h"
 #include "support/math.h"
@@ -48,6 +48,12 @@ void for_parts(int64_t extent, int64_t tile, const F& f) {
   if (extent % tile > 0) f(extent % tile, 1);
 }
 
+// Registers beside the sums and a step's vectors of B: an element of A in all lanes. Where one product alone uses it,
+// the compiler puts the new sum there, and needs another to turn all sums around without spills.
+int64_t temporaries(int64_t vectors, const TileProblem& p) {
+  return (vectors == 1 && !p.a_is_vector ? 2 : 1) + p.product.registers;
+}
+
 }  // namespace
 
 ProductCost product_cost(std::optional<WordFormat> format, const TargetInfo& target) {
@@ -67,6 +73,28 @@ double step_cycles(const RegisterTile& t, const TileProblem& p, const TargetInfo
     });
   });
   return sum * (t.outer == 1 ? p.outer_share : 1) * (t.inner == 1 ? p.inner_share : 1);
+}
+
+std::vector<RegisterTile> best_tiles(const TileProblem& p, const TargetInfo& target, size_t count) {
+  std::vector<RegisterTile> all;
+  const int64_t max_vectors = std::min<int64_t>(4, ceil_div(p.columns, p.lanes));
+  for (int64_t vectors = max_vectors; vectors >= 1; --vectors) {
+    const int64_t max_rows =
+        std::max<int64_t>(1, (target.vector_registers - temporaries(vectors, p) - vectors) / vectors);
+    for (int64_t inner = std::min(p.inner_rows, max_rows); inner >= 1; --inner) {
+      for (int64_t outer = std::min(p.outer_rows, max_rows / inner); outer >= 1; --outer) {
+        RegisterTile tile{outer, inner, vectors};
+        tile.cycles = step_cycles(tile, p, target);
+        all.push_back(tile);
+      }
+    }
+  }
+  // The larger tile first where the prediction does not tell them apart.
+  const double min = std::ranges::min_element(all, {}, &RegisterTile::cycles)->cycles;
+  const auto rank = [&](const RegisterTile& t) { return std::floor((t.cycles / min - 1) / kIndistinct); };
+  std::ranges::stable_sort(all, {}, rank);
+  if (all.size() > count) all.resize(count);
+  return all;
 }
 
 }  // namespace tw::cost

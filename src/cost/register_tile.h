@@ -3,6 +3,7 @@
 #pragma once
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 #include "core/target_info.h"
 #include "expr/word_product.h"
@@ -47,5 +48,9 @@ struct RegisterTile {
 /// Source: cost terms of Goto & van de Geijn's inner kernel: FMA throughput, load throughput, FMA latency, conflicts of
 /// rows that share an L1 set.
 double step_cycles(const RegisterTile& tile, const TileProblem& problem, const TargetInfo& target);
+
+/// The `count` register tiles with the least predicted time among those that fit the registers, best first:
+/// outer*inner*vectors accumulators + vectors of B + 1 broadcast <= registers.
+std::vector<RegisterTile> best_tiles(const TileProblem& problem, const TargetInfo& target, size_t count);
 
 }  // namespace tw::cost

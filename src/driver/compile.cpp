@@ -1,14 +1,11 @@
 #include "driver/compile.h"
 
-#include <algorithm>
 #include <ranges>
 
 #include "driver/artefact/assemble.h"
-#include "driver/artefact/source.h"
 #include "driver/code/format_type.h"
 #include "driver/compile_level.h"
 #include "driver/like.h"
-#include "driver/machine/parameters_file.h"
 #include "driver/other_extents.h"
 #include "driver/ranges.h"
 #include "driver/states.h"

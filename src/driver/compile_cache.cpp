@@ -2,7 +2,6 @@
 
 #include <time.h>
 
-#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>

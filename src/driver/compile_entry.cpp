@@ -1,12 +1,9 @@
 #include "driver/compile_entry.h"
 
-#include <algorithm>
-
 #include "driver/entry_passes.h"
 #include "driver/entry_reasons.h"
 #include "driver/layouts/layout_choice.h"
 #include "driver/replay.h"
-#include "driver/tune/task_measurer.h"
 #include "support/hash.h"
 #include "transform/loops/unroll.h"
 

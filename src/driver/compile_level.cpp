@@ -1,11 +1,7 @@
 #include "driver/compile_level.h"
 
-#include <algorithm>
-#include <chrono>
-
 #include "driver/artefact/extent_input.h"
 #include "driver/like.h"
-#include "driver/machine/parameters_file.h"
 #include "expr/word_product.h"
 #include "graph/repeat.h"
 #include "ops/list.h"

@@ -1,6 +1,5 @@
 #include "driver/entry_groups.h"
 
-#include <algorithm>
 #include <numeric>
 
 #include "transform/storage_order.h"

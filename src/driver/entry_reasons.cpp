@@ -1,7 +1,5 @@
 #include "driver/entry_reasons.h"
 
-#include <algorithm>
-
 #include "ops/winograd.h"
 #include "support/join.h"
 #include "transform/roles.h"

@@ -1,7 +1,5 @@
 #include "driver/import_bindings.h"
 
-#include <charconv>
-
 #include "driver/ranges.h"
 #include "support/hash.h"
 

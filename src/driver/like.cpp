@@ -1,7 +1,5 @@
 #include "driver/like.h"
 
-#include <algorithm>
-
 #include "driver/ranges.h"
 #include "driver/states.h"
 #include "runtime/format/container.h"

@@ -270,6 +270,15 @@ constexpr Option<CompileOptions> kOptions[] = {
          .key = OptionKey::kPart,
          .help =
              "Measure every candidate of every group completely, to compare with predictions: -vv, --events, explain"}),
+    option<&CompileOptions::tuning, &TunerOptions::explore, &construct::Sampling::offer>(
+        {.name = "construct",
+         .choices = "topk|first|random",
+         .example = "first",
+         .verbs = kCompiling,
+         .group = "Measuring",
+         .key = OptionKey::kPart,
+         .help = "Schedules constructed for a group: the best predicted ones, the first of them alone, or as many at "
+                 "random of all that are aligned, where a group has a model: to see what construction is worth"}),
     option<&CompileOptions::tuning, &TunerOptions::explore, &construct::Sampling::count>(
         {.name = "explore",
          .min = 0,

@@ -1,7 +1,5 @@
 #include "driver/ranges.h"
 
-#include <algorithm>
-
 #include "driver/other_extents.h"
 #include "ops/list.h"
 #include "support/join.h"

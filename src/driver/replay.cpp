@@ -1,7 +1,5 @@
 #include "driver/replay.h"
 
-#include <algorithm>
-
 #include "support/hash.h"
 
 namespace tw::driver {

@@ -1,7 +1,5 @@
 #include "driver/states.h"
 
-#include <algorithm>
-
 #include "driver/code/format_type.h"
 #include "driver/other_extents.h"
 #include "ops/list.h"

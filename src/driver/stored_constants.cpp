@@ -1,7 +1,5 @@
 #include "driver/stored_constants.h"
 
-#include <algorithm>
-
 namespace tw::driver {
 
 std::string StoredConstants::key(const graph::Value& constant) {

@@ -1,6 +1,5 @@
 #include "expr/affine.h"
 
-#include <algorithm>
 #include <bit>
 
 namespace tw {

@@ -1,7 +1,5 @@
 #include "loop/expr_verifier.h"
 
-#include <algorithm>
-
 #include "expr/elementary.h"
 
 namespace tw::loop {

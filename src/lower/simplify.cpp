@@ -1,7 +1,5 @@
 #include "lower/simplify.h"
 
-#include <algorithm>
-
 #include "lower/passes.h"
 #include "support/join.h"
 

@@ -7,7 +7,6 @@
 #include "measure/slots.h"
 #include "runtime/device/cuda/context.h"
 #include "runtime/device/cuda/modules.h"
-#include "runtime/format/cuda_step.h"
 #include "runtime/format/error.h"
 #endif
 

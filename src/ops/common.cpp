@@ -1,6 +1,5 @@
 #include "ops/common.h"
 
-#include <algorithm>
 #include <cmath>
 
 #include "expr/tf32.h"

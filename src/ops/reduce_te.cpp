@@ -1,7 +1,5 @@
 #include "ops/reduce_te.h"
 
-#include <algorithm>
-
 namespace tw::ops {
 
 Shape kept_shape(const Shape& shape, const std::vector<int64_t>& axes) {

@@ -8,8 +8,6 @@
 // in i32.
 #include "ops/words.h"
 
-#include <algorithm>
-
 #include "ops/families.h"
 #include "support/math.h"
 

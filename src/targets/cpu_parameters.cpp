@@ -1,7 +1,5 @@
 #include "targets/cpu_parameters.h"
 
-#include <algorithm>
-
 namespace tw::targets {
 namespace {
 

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "expr/analyzer.h"
 #include "support/error.h"
 #include "support/join.h"
 #include "te/reads.h"

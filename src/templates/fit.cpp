@@ -1,7 +1,5 @@
 #include "templates/fit.h"
 
-#include <algorithm>
-
 #include "construct/library/sum_epilogue.h"
 
 namespace tw::templates {

@@ -1,6 +1,5 @@
 #include "templates/rows.h"
 
-#include <algorithm>
 #include <numeric>
 
 #include "cost/gemm_tile.h"

@@ -1,7 +1,5 @@
 #include "templates/source.h"
 
-#include <algorithm>
-
 #include "codegen/cuda/emit.h"
 #include "codegen/cuda/fatbin.h"
 #include "support/error.h"

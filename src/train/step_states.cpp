@@ -1,7 +1,5 @@
 #include "train/step_states.h"
 
-#include <algorithm>
-
 namespace tw::train {
 
 using driver::InitialValue;

@@ -1,6 +1,5 @@
 #include "train/trained_model.h"
 
-#include <algorithm>
 #include <cstring>
 
 #include "support/join.h"

@@ -1,7 +1,5 @@
 #include "transform/winograd_problem.h"
 
-#include <algorithm>
-
 #include "ops/window.h"
 
 namespace tw::transform {

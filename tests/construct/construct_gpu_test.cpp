@@ -10,6 +10,7 @@
 #include "lower/pass.h"
 #include "te/reads.h"
 #include "tests/construct/construct_check.h"
+#include "tests/construct/products.h"
 #include "tests/harness/te_programs.h"
 
 namespace tw::construct {
@@ -68,26 +69,6 @@ TEST(ConstructGpu, StagesOfOneEndAreHeld) {
   }
 }
 
-// As matrix instructions multiply it: f32 is rounded to tf32.
-Expr multiplied(const Expr& x) { return x.type() == DataType::f32() ? to_tf32(x) : cast(DataType::f32(), x); }
-
-// Of 16-bit floats or tf32: steps of matrix instructions, batched, B along its rows or along its columns.
-te::Program halves(const Shape& x_shape, const Shape& w_shape, DataType type) {
-  te::Builder b;
-  const te::Tensor x = b.placeholder("x", type, x_shape);
-  const te::Tensor w = b.placeholder("w", type, w_shape);
-  const bool along = w_shape[1] == x_shape[2];
-  const int64_t n = w_shape[along ? 2 : 1];
-  const te::Tensor y = b.reduce("y", {x_shape[0], x_shape[1], n}, {x_shape[2]}, te::CombinerKind::kSum,
-                                [&](const auto& i, const auto& r) {
-                                  const Expr a = x({i[0], i[1], r[0]});
-                                  const Expr c = along ? w({i[0], r[0], i[2]}) : w({i[0], i[2], r[0]});
-                                  return multiplied(a) * multiplied(c);
-                                });
-  const te::Tensor z = b.compute("z", y.shape, [&](const auto& i) { return cast(type, y(i)); });
-  return b.finish("halves", {z});
-}
-
 TEST(ConstructGpu, ProductsByMatrixInstructions) {
   for (const DataType type : {DataType::f16(), DataType::bf16()}) {
     check({merged(halves({1, 40, 48}, {1, 48, 24}, type)), {}}, "cuda:sm_90a", "contraction", 1e-2);
@@ -113,19 +94,21 @@ TEST(ConstructGpu, OperandsAreColumnsOfOneTensor) {
 // Constant columns come in the order in which instructions leave them, so that threads store 8 beside each other;
 // operands come by TMA, for clusters of tiles.
 TEST(ConstructGpu, ProductsByTma) {
-  const targets::Target t = targets::find_target("cuda:sm_90a");
+  targets::Target t = targets::find_target("cuda:sm_90a");
   const GroupTask task{merged(halves({1, 256, 136}, {1, 96, 136}, DataType::f16())), {"w"}};
-  const std::vector<Construction> built = construct(t.families, task, t.info, nullptr);
   std::set<std::string> seen;
-  for (const Construction& candidate : built) {
-    const std::string schedule = schedule::to_string(candidate.schedule);
-    if (schedule.find("\"bulk\"") == std::string::npos) continue;
-    const std::string& trace = candidate.trace.front();
-    const size_t cluster = trace.find("in clusters of ");
-    if (!seen.insert(cluster == std::string::npos ? "alone" : trace.substr(cluster, 16)).second) continue;
-    EXPECT_EQ(candidate.constant_layouts.size(), 1U);
-    EXPECT_NE(schedule.find(", 8)"), std::string::npos) << "sums are stored 8 columns together";
-    check_candidate(task, t, candidate, 1e-2, Passes::kLast);
+  for (const double l2_share : {48, 12, 3, 1}) {  // clusters pay where L2 is slow
+    t.info.sm.l2_share = l2_share;
+    for (const Construction& candidate : construct(t.families, task, t.info, nullptr)) {
+      const std::string schedule = schedule::to_string(candidate.schedule);
+      if (schedule.find("\"bulk\"") == std::string::npos) continue;
+      const std::string& trace = candidate.trace.front();
+      const size_t cluster = trace.find("in clusters of ");
+      if (!seen.insert(cluster == std::string::npos ? "alone" : trace.substr(cluster, 16)).second) continue;
+      EXPECT_EQ(candidate.constant_layouts.size(), 1U);
+      EXPECT_NE(schedule.find(", 8)"), std::string::npos) << "sums are stored 8 columns together";
+      check_candidate(task, t, candidate, 1e-2, Passes::kLast);
+    }
   }
   EXPECT_EQ(seen, (std::set<std::string>{"alone", "in clusters of 2", "in clusters of 4"}));
 }

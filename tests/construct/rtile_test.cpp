@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <set>
+
 namespace tw::construct {
 namespace {
 
@@ -18,14 +20,87 @@ Nest matmul(int64_t m, int64_t n, int64_t k) {
   return nest;
 }
 
+// Tiles of one axis for `multiplier`, with the first `tiles`; all but the last level are given.
+int64_t next(int64_t extent, const RTiles& tiles, Multiplier multiplier, const TileAxis& axis,
+             double max_waste = cost::kMaxWaste) {
+  Nest nest;
+  nest.axes = {{"i", extent}};
+  TileSpace space{nest, {axis}, multiplier, {}};
+  space.max_waste = max_waste;
+  return next_aligned_axis_size(space, tiles, 0);
+}
+
 TEST(RTile, NextSizesAreNearEqualCutsInWholeUnits) {
-  const AxisAlignment six{6, true};
-  // 128 rows are 22 units of 6: cuts into 11, 2 and 1 parts waste nothing.
-  EXPECT_EQ(next_aligned_axis_size(128, six, 6), 12);
-  EXPECT_EQ(next_aligned_axis_size(128, six, 12), 66);
-  EXPECT_EQ(next_aligned_axis_size(128, six, 66), 132);
-  EXPECT_EQ(next_aligned_axis_size(128, six, 132), 0);
-  EXPECT_EQ(next_aligned_axis_size(7, {1, true}, 1), 7);  // a prime has no even cut
+  const TileAxis rows{.role = AxisRole::kRows};
+  // 128 rows are 22 register tiles of 6: cuts into 11, 2 and 1 parts waste nothing.
+  EXPECT_EQ(next(128, {{6}, {6}}, Multiplier::kCore, rows), 12);
+  EXPECT_EQ(next(128, {{6}, {12}}, Multiplier::kCore, rows), 66);
+  EXPECT_EQ(next(128, {{6}, {66}}, Multiplier::kCore, rows), 132);
+  EXPECT_EQ(next(128, {{6}, {132}}, Multiplier::kCore, rows), 0);
+  EXPECT_EQ(next(7, {{1}, {1}}, Multiplier::kCore, rows), 7);  // a prime has no even cut
+}
+
+TEST(RTile, SizesAreWholeInstructions) {
+  const TileAxis rows{.role = AxisRole::kRows}, columns{.role = AxisRole::kColumns};
+  EXPECT_EQ(next(256, {{0}}, Multiplier::kWarp, rows), 16);
+  EXPECT_EQ(next(256, {{16}}, Multiplier::kWarp, rows), 32);
+  EXPECT_EQ(next(256, {{0}}, Multiplier::kWarp, columns), 8);
+  EXPECT_EQ(next(256, {{0}}, Multiplier::kWarpGroup, rows), 64);
+  EXPECT_EQ(next(4096, {{248}}, Multiplier::kWarpGroup, columns), 256);
+  EXPECT_EQ(next(4096, {{256}}, Multiplier::kWarpGroup, columns), 0) << "no wider instruction";
+  EXPECT_EQ(next(4096, {{64}, {64}}, Multiplier::kWarpGroup, columns), 0) << "as wide as its block";
+  EXPECT_EQ(next(4096, {{16}, {32}}, Multiplier::kWarp, rows), 64) << "warps in powers of two";
+  EXPECT_EQ(next(4096, {{64}, {64}, {128}}, Multiplier::kWarpGroup, columns), 256);
+  EXPECT_EQ(next(4096, {{64}, {64}, {256}}, Multiplier::kWarpGroup, columns), 0) << "no cluster of eight";
+  EXPECT_EQ(next(60, {{2}}, Multiplier::kWarp, {.role = AxisRole::kBatch}), 3) << "products are not padded";
+  EXPECT_EQ(next(60, {{6}}, Multiplier::kWarp, {.role = AxisRole::kBatch}), 10);
+}
+
+TEST(RTile, PaddingIsBoundedAfterAllRounding) {
+  const TileAxis rows{.role = AxisRole::kRows};
+  // 17 rows in tiles of 16 or of 32 are padded to 32: by 88 %.
+  EXPECT_EQ(next(17, {{0}}, Multiplier::kWarp, rows, .03), 0);
+  EXPECT_EQ(next(17, {{16}}, Multiplier::kWarp, rows, .03), 0);
+  EXPECT_EQ(next(17, {{0}}, Multiplier::kWarp, rows, .96), 16);
+  EXPECT_EQ(next(17, {{16}}, Multiplier::kWarp, rows, .96), 32);
+  // 784 rows: tiles of 80 pad to 800, those of 64 to 832.
+  EXPECT_EQ(next(784, {{48}}, Multiplier::kWarp, rows, .03), 80);
+  EXPECT_EQ(next(784, {{48}}, Multiplier::kWarp, rows, .07), 64);
+}
+
+TEST(RTile, SizesAreWholeTransactionsWhereThosePadLittle) {
+  const TileAxis columns{.role = AxisRole::kColumns, .transaction = 32};
+  EXPECT_EQ(next(1024, {{0}}, Multiplier::kWarp, columns), 32);
+  EXPECT_EQ(next(1000, {{0}}, Multiplier::kWarp, columns), 32) << "1024 columns are 2.4 % more";
+  EXPECT_EQ(next(40, {{0}}, Multiplier::kWarp, columns), 8);
+  EXPECT_EQ(next(40, {{0}}, Multiplier::kWarp, columns, .25), 16);
+  EXPECT_EQ(next(1024, {{4}, {4}}, Multiplier::kThread, columns), 32) << "of neighbouring threads together";
+}
+
+TEST(RTile, NoBoxBeginsBeyondItsTensor) {
+  const TileAxis columns{.role = AxisRole::kColumns, .transaction = 64, .box = 64};
+  EXPECT_EQ(next(192, {{64}}, Multiplier::kWarpGroup, columns, .5), 192) << "two of 128 have an empty box";
+  EXPECT_EQ(next(200, {{64}}, Multiplier::kWarpGroup, columns, .5), 128) << "256 columns end in the last box";
+}
+
+// The largest that fits of a reduction alone.
+int64_t largest(int64_t extent, Multiplier multiplier, int64_t room) {
+  Nest nest;
+  nest.axes = {{"k", extent}};
+  const TileSpace space{nest, {{AxisRole::kSteps, 64}}, multiplier, {}};
+  return largest_aligned_size(space, {{0}}, 0, [=](int64_t size) { return size <= room; });
+}
+
+TEST(RTile, ReductionsHaveARuleOfTheirOwn) {
+  // Up to a transaction, padded by a sixth at most.
+  EXPECT_EQ(largest(4096, Multiplier::kWarp, 4096), 64);
+  EXPECT_EQ(largest(144, Multiplier::kWarp, 4096), 48);
+  EXPECT_EQ(largest(100, Multiplier::kWarp, 4096), 16);
+  EXPECT_EQ(largest(1, Multiplier::kWarp, 4096), 0);
+  // A core's are equal parts of whole unrolled steps.
+  EXPECT_EQ(largest(576, Multiplier::kCore, 200), 192);
+  EXPECT_EQ(largest(576, Multiplier::kCore, 1000), 576);
+  EXPECT_EQ(largest(578, Multiplier::kCore, 200), 0) << "two times a square of primes";
 }
 
 TEST(RTile, FootprintsCountLinesOfContiguousRuns) {
@@ -41,34 +116,76 @@ TEST(RTile, FootprintsCountLinesOfContiguousRuns) {
 
 TEST(RTile, ScoreIsSavedTrafficForEachByteOfFootprint) {
   const Nest nest = matmul(64, 64, 64);
-  const RTileSpace space{nest, std::vector<AxisAlignment>(3), 1, 4};
+  TileSpace space{nest, std::vector<TileAxis>(3), Multiplier::kCore, {}};
+  space.line_bytes = 4;
+  // Of a tile [i, j, k] each of (64/i)(64/j)(64/k) loads (i k + k j + i j) elements.
+  const auto traffic = [](double i, double j, double k) {
+    return 64 * 64 * 64 / (i * j * k) * (i * k + k * j + i * j) * 4;
+  };
   const RTile tile = {8, 8, 64};
-  const RTile larger = {16, 8, 64};
-  const double traffic = 8 * 8 * (8 * 64 + 64 * 8 + 8 * 8) * 4;
-  const double less = 4 * 8 * (16 * 64 + 64 * 8 + 16 * 8) * 4;
-  EXPECT_DOUBLE_EQ(tile_traffic(space, tile), traffic);
-  EXPECT_DOUBLE_EQ(tile_traffic(space, larger), less);
-  EXPECT_DOUBLE_EQ(reuse_score(space, tile, 0, 16), (traffic - less) / ((8 * 64 + 8 * 8) * 4));
+  EXPECT_DOUBLE_EQ(tile_traffic(space, tile), traffic(8, 8, 64));
+  EXPECT_DOUBLE_EQ(reuse_score(space, tile, 0, 16), (traffic(8, 8, 64) - traffic(16, 8, 64)) / ((8 * 64 + 8 * 8) * 4));
+  EXPECT_DOUBLE_EQ(reuse_score(space, {16, 8, 64}, 0, 32),
+                   (traffic(16, 8, 64) - traffic(32, 8, 64)) / ((16 * 64 + 16 * 8) * 4));
+  EXPECT_DOUBLE_EQ(reuse_score(space, {16, 8, 64}, 1, 16),
+                   (traffic(16, 8, 64) - traffic(16, 16, 64)) / ((8 * 64 + 16 * 8) * 4));
+  EXPECT_GT(reuse_score(space, {16, 8, 64}, 1, 16), reuse_score(space, {16, 8, 64}, 0, 32)) << "squares save most";
   // A reduction axis saves nothing by the formula: both operands grow with it.
   EXPECT_LE(reuse_score(space, {8, 8, 32}, 2, 64), reuse_score(space, {8, 8, 32}, 0, 16));
 }
 
 TEST(RTile, ScaleUpFillsTheLevelAndNotMore) {
   const Nest nest = matmul(256, 256, 64);
-  RTileSpace space{nest, {{4, true}, {8, true}, {1, false}}, 0, 64};
   const int64_t capacity = 32 * 1024;
-  const std::vector<ScaledTile> found = scale_up(space, {4, 8, 64}, capacity, 10, 4);
+  const auto fits = [&](const RTiles& t) { return footprint_bytes(nest, t.back(), 64) <= capacity; };
+  TileSpace space{nest, {{AxisRole::kRows}, {AxisRole::kColumns}, {}}, Multiplier::kCore, {{"L2", fits, 10}}};
+  const RTile registers = {4, 8, 64};
+  const std::vector<RTiles> found = scale_up(space, {registers, registers}, 4);
   ASSERT_FALSE(found.empty());
-  for (const ScaledTile& t : found) {
-    EXPECT_LE(footprint_bytes(nest, t.tile, 64), capacity);
-    EXPECT_EQ(t.tile[0] % 4, 0);
-    EXPECT_EQ(t.tile[1] % 8, 0);
-    EXPECT_EQ(t.tile[2], 64);
-    EXPECT_LT(tile_traffic(space, t.tile), tile_traffic(space, {4, 8, 64}) / 4);
+  for (const RTiles& t : found) {
+    const RTile& block = t.back();
+    EXPECT_TRUE(fits(t));
+    EXPECT_EQ(block[0] % 4, 0);
+    EXPECT_EQ(block[1] % 8, 0);
+    EXPECT_EQ(block[2], 64);
+    EXPECT_LT(tile_traffic(space, block), tile_traffic(space, registers) / 4);
   }
   // With arithmetic that hides any loading the first tile is large enough.
   space.ns_per_point = 1e6;
-  EXPECT_EQ(scale_up(space, {4, 8, 64}, capacity, 10, 4).front().tile, (RTile{4, 8, 64}));
+  EXPECT_EQ(scale_up(space, {registers, registers}, 4).front().back(), registers);
+}
+
+// Each level is made of whole tiles of the one before it; tiles on the way are results where a level says so.
+TEST(RTile, ScaleUpGoesThroughAllLevels) {
+  const Nest nest = matmul(64, 64, 16);
+  const auto at_most = [](int64_t points) {
+    return [=](const RTiles& t) { return t.back()[0] * t.back()[1] <= points; };
+  };
+  TileSpace space{nest, {{AxisRole::kRows}, {AxisRole::kColumns}, {}}, Multiplier::kWarp, {}};
+  const auto tiles_of = [&](bool passed) {
+    space.levels = {{"registers", at_most(512), 1, passed}, {"shared memory", at_most(2048), 1, passed}};
+    std::set<RTiles> all;
+    for (const RTiles& t : scale_up(space, {{0, 0, 16}}, 1000)) all.insert(t);
+    return all;
+  };
+  for (const RTiles& t : tiles_of(true)) {
+    ASSERT_EQ(t.size(), 2U);
+    for (size_t axis = 0; axis < 3; ++axis) EXPECT_EQ(t[1][axis] % t[0][axis], 0);
+  }
+  EXPECT_TRUE(tiles_of(true).contains({{16, 8, 16}, {16, 8, 16}}));
+  EXPECT_FALSE(tiles_of(false).contains({{16, 8, 16}, {16, 8, 16}}));
+  EXPECT_TRUE(tiles_of(false).contains({{16, 32, 16}, {32, 64, 16}}));
+}
+
+TEST(RTile, TheBoundOfWasteGrowsUntilThereAreEnough) {
+  const Nest nest = matmul(17, 64, 16);
+  const auto any = [](const RTiles&) { return true; };
+  TileSpace space{
+      nest, {{AxisRole::kRows}, {AxisRole::kColumns}, {}}, Multiplier::kWarp, {{"registers", any, 1, true}}};
+  EXPECT_TRUE(scale_up(space, {{0, 0, 16}}, 100).empty()) << "17 rows are padded to 32";
+  EXPECT_EQ(scale_up_growing(space, {{0, 0, 16}}, 100, 1, any).front().front()[0] % 16, 0);
+  // One or two instructions of rows, by 8, 16, 24, 32 or 64 columns, which pad less.
+  EXPECT_EQ(scale_up_growing(space, {{0, 0, 16}}, 100, 1, any).size(), 10U);
 }
 
 TEST(Nest, TrafficOfAnOrderIsWhatItsLoopsReload) {

@@ -452,6 +452,23 @@ TEST_F(TunerTest, WithoutMeasuringAPrecedentDecides) {
   EXPECT_EQ(planned({{}, "contraction", "another tile"}).trace.front(), usual);
 }
 
+TEST_F(TunerTest, TheFirstCandidateOrOnesDrawnAtRandom) {
+  target_ = targets::find_target("cpu:x86-64-v3");
+  GroupTe te;
+  te.program = testing::matmul_relu(96, 160, 128);
+  const auto planned = [&](const construct::Sampling& sampling) {
+    Planner planner(target_, nullptr, sampling);
+    planner.add("group", te);
+    planner.decide(context());
+    return planner.plan("group", te);
+  };
+  const plan::GroupPlan usual = planned({});
+  EXPECT_EQ(planned({.offer = construct::Offer::kFirst}).schedule, usual.schedule);
+  const plan::GroupPlan drawn = planned({.seed = 5, .offer = construct::Offer::kRandom});
+  EXPECT_EQ(drawn.trace.front(), "sampled from seed 5");
+  EXPECT_GE(drawn.predicted_us, usual.predicted_us);
+}
+
 TEST_F(TunerTest, ThePlanHasTimesAndOtherCandidates) {
   const construct::Constructor families[] = {{"slow", two_slow_ones}};
   target_.families = families;

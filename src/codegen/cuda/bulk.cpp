@@ -1,6 +1,5 @@
 #include "codegen/cuda/bulk.h"
 
-#include <algorithm>
 #include <numeric>
 
 #include "codegen/cuda/threads.h"

@@ -1,6 +1,5 @@
 #include "codegen/cuda/emit_expr.h"
 
-#include <algorithm>
 #include <bit>
 #include <cmath>
 

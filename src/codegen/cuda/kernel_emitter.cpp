@@ -1,7 +1,5 @@
 #include "codegen/cuda/kernel_emitter.h"
 
-#include <algorithm>
-
 #include "codegen/cuda/bulk.h"
 #include "core/target_info.h"
 #include "support/error.h"

@@ -1,7 +1,5 @@
 #include "codegen/cuda/threads.h"
 
-#include <algorithm>
-
 #include "core/target_info.h"
 #include "expr/analyzer.h"
 #include "support/error.h"

@@ -4,7 +4,6 @@
 #include <llvm/IR/Intrinsics.h>
 #include <llvm/IR/IntrinsicsX86.h>
 
-#include <algorithm>
 #include <array>
 #include <bit>
 #include <map>

@@ -2,7 +2,6 @@
 
 #include <llvm/Support/Memory.h>
 
-#include <algorithm>
 #include <system_error>
 
 #include "support/error.h"

@@ -1,7 +1,5 @@
 #include "codegen/llvm/object.h"
 
-#include <algorithm>
-
 #include "codegen/llvm/machine.h"
 #include "support/error.h"
 

@@ -218,20 +218,10 @@ class ChainBuilder {
                              out.schedule);
       }
     }
-    out.trace = trace(plan, block);
+    const int64_t rows = std::min(last.row_tiles * unit_rows(last.tile), te::num_points(whole_.match.rows));
+    out.trace = {fmt::format("{} blocks of {} rows, {} bytes between their stages", plan.blocks, rows,
+                             schedule::bytes_between(chain_, block))};
     return out;
-  }
-
-  std::vector<std::string> trace(const BlockPlan& plan, const te::Program& block) const {
-    const ContractionTiling& last = plan.tilings.at(chain_.last);
-    const schedule::Contraction product = *schedule::match_contraction(*chain_.program.find_compute(chain_.last));
-    const int64_t rows = std::min(last.row_tiles * unit_rows(last.tile), te::num_points(product.rows));
-    std::vector<std::string> lines = {fmt::format("{} blocks of {} rows, {} bytes between their stages", plan.blocks,
-                                                  rows, schedule::bytes_between(chain_, block))};
-    for (const auto& [sum, t] : plan.tilings)
-      lines.push_back(
-          fmt::format("{}: registers: {} x {} rows, {} vectors", sum, t.tile.outer, t.tile.inner, t.tile.vectors));
-    return lines;
   }
 
   const GroupTask& task_;

@@ -1,7 +1,5 @@
 #include "construct/cpu/contraction_loops.h"
 
-#include <algorithm>
-
 #include "construct/cpu/epilogue.h"
 #include "construct/elementwise.h"
 #include "support/join.h"

@@ -1,7 +1,5 @@
 #include "construct/cpu/contraction_operands.h"
 
-#include <algorithm>
-
 #include "cost/calibrated.h"
 #include "support/join.h"
 #include "support/math.h"

@@ -1,10 +1,10 @@
 #include "construct/cpu/contraction_tiles.h"
 
-#include <algorithm>
 #include <cmath>
 #include <random>
 #include <tuple>
 
+#include "construct/rtile.h"
 #include "cost/nest.h"
 #include "cost/units.h"
 #include "expr/analyzer.h"
@@ -196,21 +196,21 @@ class Tiler {
   int64_t column_tiles(const RegisterTile& tile) const { return ceil_div(extent(axes_.column), panel(tile)); }
 
   // Into how many blocks the longest reduction may be split: not at all, and so that a panel of B, for all of the other
-  // reductions, fits half of L1 or a quarter of L2. Blocks are equal and multiples of the unrolled steps; sums of one
-  // vector product are not split.
+  // reductions, fits half of L1 or a quarter of L2. Sums of one vector product are not split.
   std::vector<int64_t> reduction_blocks(const RegisterTile& tile) const {
     std::vector<int64_t> blocks = {1};
     const bool may_block = !p_.match.a_uses_column && !p_.reductions.empty() && target_.levels.size() > 2 &&
                            p_.match.compute->body[0].type().is_float() && !p_.match.words && row_tiles(tile) > 1;
     if (!may_block) return blocks;
-    const int64_t steps = extent(blocked_reduction_axis());
-    const int64_t bytes = reduction_steps() * panel(tile) * nest_.accesses[1].element_bytes;
+    const size_t axis = blocked_reduction_axis();
+    TileSpace space{nest_, std::vector<TileAxis>(axes_.all.size()), Multiplier::kCore, {}};
+    space.axes[axis].role = AxisRole::kSteps;
+    const int64_t bytes = reduction_steps() / extent(axis) * panel(tile) * nest_.accesses[1].element_bytes;
     for (const int64_t room : {target_.levels[0].capacity_bytes / 2, target_.levels[1].capacity_bytes / 4}) {
-      for (int64_t n = ceil_div(bytes, room); n <= 2 * ceil_div(bytes, room); ++n) {
-        if (steps % n != 0 || (steps / n) % 4 != 0) continue;
-        if (std::ranges::find(blocks, n) == blocks.end()) blocks.push_back(n);
-        break;
-      }
+      const auto fits = [&](int64_t steps) { return steps * bytes <= room; };
+      const int64_t steps = largest_aligned_size(space, {RTile(axes_.all.size(), 1)}, axis, fits);
+      const int64_t n = steps == 0 ? 1 : extent(axis) / steps;
+      if (std::ranges::find(blocks, n) == blocks.end()) blocks.push_back(n);
     }
     return blocks;
   }
@@ -327,17 +327,17 @@ class Tiler {
 
   // Blocks for L2 and for L3, by scale-up from one register tile with all of the reduction block.
   void scale(const RegisterTile& tile, int64_t blocks) {
-    RTileSpace space{nest_, std::vector<AxisAlignment>(axes_.all.size()), 0, 64};
-    RTile start(axes_.all.size(), 1);
-    for (size_t a = 0; a < start.size(); ++a) {
-      space.alignment[a].enlarges = a == axes_.column || (axes_.has_rows() && a == axes_.row_blocked());
-      if (a >= axes_.first_reduction) start[a] = extent(a);
+    TileSpace space{nest_, std::vector<TileAxis>(axes_.all.size()), Multiplier::kCore, {}};
+    RTile registers(axes_.all.size(), 1);
+    for (size_t a = axes_.first_reduction; a < registers.size(); ++a) registers[a] = extent(a);
+    if (blocks > 1) registers[blocked_reduction_axis()] = ceil_div(extent(blocked_reduction_axis()), blocks);
+    space.axes[axes_.column].role = AxisRole::kColumns;
+    registers[axes_.column] = panel(tile);
+    if (axes_.has_two_rows()) registers[axes_.row_inner()] = extent(axes_.row_inner());
+    if (axes_.has_rows()) {
+      space.axes[axes_.row_blocked()].role = AxisRole::kRows;
+      registers[axes_.row_blocked()] = blocked_rows(p_.match, tile);
     }
-    if (blocks > 1) start[blocked_reduction_axis()] = ceil_div(extent(blocked_reduction_axis()), blocks);
-    space.alignment[axes_.column].unit = start[axes_.column] = panel(tile);
-    if (axes_.has_two_rows()) start[axes_.row_inner()] = extent(axes_.row_inner());
-    if (axes_.has_rows())
-      space.alignment[axes_.row_blocked()].unit = start[axes_.row_blocked()] = blocked_rows(p_.match, tile);
     double points = 1;
     for (size_t a = 0; a < axes_.first_reduction; ++a) points *= static_cast<double>(std::max<int64_t>(1, extent(a)));
     space.ns_per_point = tile.cycles * cost::issue_cycle_ns(target_, p_.lanes) / points;
@@ -345,28 +345,26 @@ class Tiler {
       const MemoryLevel& cache = target_.levels[level];
       const double share = cost::kCacheShare / (cache.shared ? std::max(1, target_.compute_units) : 1);
       const auto capacity = static_cast<int64_t>(share * static_cast<double>(cache.capacity_bytes));
-      const double rate = std::max(1.0, target_.levels[level + 1].read_per_ns);
-      for (const ScaledTile& scaled : scale_up(space, start, capacity, rate, kTilesPerLevel))
-        keep(tile, blocks, scaled, cache.name);
+      const auto fits = [&](const RTiles& t) {
+        return cost::footprint_bytes(nest_, t.back(), space.line_bytes) <= capacity;
+      };
+      space.levels = {{cache.name, fits, std::max(1.0, target_.levels[level + 1].read_per_ns)}};
+      for (const RTiles& tiles : scale_up(space, {registers, registers}, kTilesPerLevel))
+        keep(tile, blocks, tiles.back(), cache.name);
     }
-    keep(tile, blocks, {whole_rows(start), 0, "columns one after the other"}, "all rows");
+    if (axes_.has_rows()) registers[axes_.row_blocked()] = extent(axes_.row_blocked());
+    keep(tile, blocks, registers, "all rows");
   }
 
-  RTile whole_rows(RTile tile) const {
-    if (axes_.has_rows()) tile[axes_.row_blocked()] = extent(axes_.row_blocked());
-    return tile;
-  }
-
-  void keep(const RegisterTile& tile, int64_t blocks, const ScaledTile& scaled, const std::string& level) {
+  void keep(const RegisterTile& tile, int64_t blocks, const RTile& block, const std::string& level) {
     double block_ns = 0;
     for (int order = 0; order < 4; ++order) {
       ContractionTiling t;
       t.tile = tile;
       t.reduction_blocks = blocks;
-      t.column_tiles = std::min(column_tiles(tile), ceil_div(scaled.tile[axes_.column], panel(tile)));
+      t.column_tiles = std::min(column_tiles(tile), ceil_div(block[axes_.column], panel(tile)));
       if (axes_.has_rows())
-        t.row_tiles =
-            std::min(row_tiles(tile), ceil_div(scaled.tile[axes_.row_blocked()], blocked_rows(p_.match, tile)));
+        t.row_tiles = std::min(row_tiles(tile), ceil_div(block[axes_.row_blocked()], blocked_rows(p_.match, tile)));
       // A loop of one iteration has no order.
       t.columns_outside = (order & 1) == 0 || column_blocks(t) == 1 || row_blocks(t) == 1;
       t.columns_around = (order & 2) == 0 || t.column_tiles == 1 || t.row_tiles == 1;
@@ -375,7 +373,11 @@ class Tiler {
       if (t.predicted_ns == block_ns)
         continue;  // the model sees no difference between two orders: the first stands for both
       block_ns = t.predicted_ns;
-      t.trace = trace(t, scaled, level);
+      t.trace = {fmt::format("registers: {} x {} rows, {} vectors of {}: {:.0f} issue cycles a step", tile.outer,
+                             tile.inner, tile.vectors, p_.lanes, tile.cycles),
+                 fmt::format("{}: {} x {} register tiles, reduction in {} blocks, {} outside, {} around", level,
+                             t.row_tiles, t.column_tiles, blocks, t.columns_outside ? "columns" : "rows",
+                             t.columns_around ? "columns" : "rows")};
       found_.push_back(std::move(t));
     }
   }
@@ -383,15 +385,6 @@ class Tiler {
   static std::tuple<int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, bool, bool> key(const ContractionTiling& t) {
     return {t.tile.outer, t.tile.inner,       t.tile.vectors,    t.column_tiles,
             t.row_tiles,  t.reduction_blocks, t.columns_outside, t.columns_around};
-  }
-
-  std::vector<std::string> trace(const ContractionTiling& t, const ScaledTile& scaled, const std::string& level) const {
-    return {fmt::format("registers: {} x {} rows, {} vectors of {}: {:.0f} issue cycles a step", t.tile.outer,
-                        t.tile.inner, t.tile.vectors, p_.lanes, t.tile.cycles),
-            fmt::format("{}: {} x {} register tiles, reduction in {} blocks; last score {:.3g}: {}", level, t.row_tiles,
-                        t.column_tiles, t.reduction_blocks, scaled.score, scaled.reason),
-            fmt::format("order: {} outside, {} around", t.columns_outside ? "columns" : "rows",
-                        t.columns_around ? "columns" : "rows")};
   }
 
   const ContractionProblem& p_;

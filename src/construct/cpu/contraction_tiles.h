@@ -4,11 +4,13 @@
 #include <string>
 #include <vector>
 
-#include "construct/rtile.h"
 #include "core/target_info.h"
+#include "cost/register_tile.h"
 #include "schedule/match/contraction.h"
 
 namespace tw::construct {
+
+using cost::RegisterTile, cost::TileProblem;
 
 struct ContractionProblem {
   const te::Program& program;

@@ -1,6 +1,5 @@
 #include "construct/cpu/row_loops.h"
 
-#include <algorithm>
 #include <cmath>
 
 #include "construct/elementwise.h"

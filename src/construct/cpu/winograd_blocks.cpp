@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <algorithm>
 #include <cmath>
 
 #include "cost/units.h"
@@ -84,7 +83,7 @@ class Blocker {
   void add_tiles(WinogradBlocks block) {
     for (const WinogradOrder order : {WinogradOrder::kTiles, WinogradOrder::kPoints}) {
       block.order = order;
-      TileProblem tiles;
+      cost::TileProblem tiles;
       tiles.inner_rows = block.high * block.wide;
       if (!block.rows.empty()) tiles.outer_rows = block.rows.back();
       tiles.product = cost::product_cost(std::nullopt, target_);
@@ -92,7 +91,7 @@ class Blocker {
       tiles.lanes = static_cast<int>(p_.lanes);
       tiles.row_stride = (order == WinogradOrder::kTiles ? p_.points() : 1) * 2 * p_.lanes * kElement;
       tiles.steps = p_.channels * p_.kernel_depth;
-      for (const RegisterTile& tile : best_tiles(tiles, target_, kRegisterTiles)) {
+      for (const cost::RegisterTile& tile : best_tiles(tiles, target_, kRegisterTiles)) {
         block.tile = tile;
         add_channels(block);
       }

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "construct/rtile.h"
 #include "core/target_info.h"
+#include "cost/register_tile.h"
 
 namespace tw::construct {
 
@@ -37,7 +37,7 @@ struct WinogradBlocks {
   int64_t channels = 1;       // a multiple of the register tile's columns
   bool tiles_before = false;  // the input is transformed before, by a kernel of its own
   WinogradOrder order = WinogradOrder::kTiles;
-  RegisterTile tile;        // outer: of the last of `rows`; inner: of the tiles of a block
+  cost::RegisterTile tile;  // outer: of the last of `rows`; inner: of the tiles of a block
   double predicted_ns = 0;  // all of it, on all cores
   std::vector<std::string> trace;
 };

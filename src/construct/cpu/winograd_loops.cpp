@@ -1,7 +1,5 @@
 #include "construct/cpu/winograd_loops.h"
 
-#include <algorithm>
-
 #include "construct/elementwise.h"
 #include "support/join.h"
 #include "support/math.h"

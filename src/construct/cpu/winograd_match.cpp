@@ -1,7 +1,5 @@
 #include "construct/cpu/winograd_match.h"
 
-#include <algorithm>
-
 #include "support/join.h"
 #include "support/math.h"
 #include "te/reads.h"

@@ -1,6 +1,5 @@
 #include "construct/gpu/block_rows.h"
 
-#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <numeric>

@@ -3,6 +3,7 @@
 // k-block at a time, with whatever padding and gathering their maths says done on the way.
 
 #include <algorithm>
+#include <random>
 
 #include "construct/column_sums.h"
 #include "construct/gpu/product_loops.h"
@@ -13,7 +14,9 @@ namespace tw::construct {
 namespace {
 
 // Operands that are computed are so as threads copy them.
-void inline_operands(const te::Program& program, schedule::Schedule& s) {
+void begin(ProductLoops& loops, const te::Program& program, schedule::Schedule& s) {
+  loops.make_matrices();
+  loops.read_in_blocks();
   for (const te::Compute& c : program.computes) {
     if (schedule::is_computed_operand(program, c)) s.inline_stage(c.name());
   }
@@ -32,12 +35,10 @@ void schedule_kept(const StoredProduct& in, const ThreadBlockTile& tile, const T
   schedule::Schedule& s = out.schedule;
   s.cache_write(root);
   ProductLoops loops(program, product, tile, target, s);
-  loops.make_matrices();
-  loops.read_in_blocks();
-  inline_operands(program, s);
+  begin(loops, program, s);
   const std::vector<std::string> tiles = loops.tile_lines(root);
   s.parallel(root, tiles);
-  s.compute_at(kept, root, tiles.back(), loop::Scope::kStack, kBankBytes / tile.kept_bytes);
+  s.compute_at(kept, root, tiles.back(), loop::Scope::kStack, tile.kept_pad_bytes() / tile.kept_bytes);
   loops.tile_output();
   loops.attach_all(root, tiles.back());
   out.trace = {loops.describe() + ", stored by lines"};
@@ -50,9 +51,7 @@ void schedule_product(const StoredProduct& in, const ThreadBlockTile& tile, cons
   const MatrixProduct& p = in.product;
   schedule::Schedule& s = out.schedule;
   ProductLoops loops(in.program, p, tile, target, s);
-  loops.make_matrices();
-  loops.read_in_blocks();
-  inline_operands(in.program, s);
+  begin(loops, in.program, s);
   const std::vector<std::string> tiles = loops.tile_output();
   std::vector<int64_t> factors = {tile.row_cluster * tile.column_cluster};
   if (tile.persistent_blocks > 0) factors.insert(factors.end(), {tile.persistent_blocks, tile.together});
@@ -93,16 +92,22 @@ std::vector<StoredProduct> sums_of(const StoredProduct& whole, const te::Program
 // Whether tiles may have several products of a batch.
 enum class Packing : uint8_t { kNone, kWhereNarrow };
 
-// Tiles of all of them, best predicted first: at most half of them are split-K, the best of a kind for each count.
+// Tiles of all of them, best predicted first: at most half of them are split-K, the best of a kind for each count. Or
+// any, drawn at random.
 std::vector<Choice> choices_of(const std::vector<StoredProduct>& sums, const GroupTask& task, const TargetInfo& target,
-                               Packing packing) {
+                               Packing packing, const Sampling& sampling) {
   constexpr size_t kMax = 12, kMaxSplit = 6;
   std::vector<Choice> all, chosen;
   for (const StoredProduct& sum : sums) {
     GemmProblem problem = problem_of(sum, task, target);
     problem.packs = problem.packs && packing == Packing::kWhereNarrow;
-    for (const ThreadBlockTile& tile : thread_block_tiles(problem, target))
+    for (const ThreadBlockTile& tile : thread_block_tiles(problem, target, sampling))
       all.push_back({&sum, problem, tile, predicted_cycles(tile, problem, target)});
+  }
+  if (sampling.count > 0) {
+    std::ranges::shuffle(all, std::mt19937_64(sampling.seed));
+    all.resize(std::min(all.size(), sampling.count));
+    return all;
   }
   std::ranges::stable_sort(all, {}, &Choice::cycles);
   std::set<std::tuple<int64_t, bool, bool>> split;
@@ -114,7 +119,8 @@ std::vector<Choice> choices_of(const std::vector<StoredProduct>& sums, const Gro
   return chosen;
 }
 
-Result<Candidates> construct_product(const GroupTask& task, const TargetInfo& target, Packing packing) {
+Result<Candidates> construct_product(const GroupTask& task, const TargetInfo& target, Packing packing,
+                                     const Sampling& sampling = {}) {
   Construction base;
   const te::Program program = schedule::inline_stages(base.schedule, task.program, [&](const te::Compute& c) {
     return schedule::is_computed_operand(task.program, c);
@@ -136,7 +142,7 @@ Result<Candidates> construct_product(const GroupTask& task, const TargetInfo& ta
   const std::vector<StoredProduct> sums =
       sums_of(stored(program, name, constant_layouts(*product, *found, task), {}), program, task, target);
   Candidates candidates;
-  for (const Choice& choice : choices_of(sums, task, target, packing)) {
+  for (const Choice& choice : choices_of(sums, task, target, packing, sampling)) {
     const StoredProduct fitted = stored_for(choice.tile, *choice.product, program, task);
     Construction candidate = base;
     candidate.constant_layouts = fitted.layouts;
@@ -151,6 +157,7 @@ Result<Candidates> construct_product(const GroupTask& task, const TargetInfo& ta
     candidate.predicted_ns = choice.cycles / target.sm.cycles_per_ns;
     candidates.push_back(std::move(candidate));
   }
+  if (candidates.empty()) return declined("no tile of {} fits", name);
   return candidates;
 }
 
@@ -158,6 +165,10 @@ Result<Candidates> construct_product(const GroupTask& task, const TargetInfo& ta
 
 Result<Candidates> construct_gpu_contraction(const GroupTask& task, const TargetInfo& target) {
   return construct_product(task, target, Packing::kNone);
+}
+
+Result<Candidates> sample_gpu_contraction(const GroupTask& task, const TargetInfo& target, const Sampling& sampling) {
+  return construct_product(task, target, Packing::kNone, sampling);
 }
 
 Result<Candidates> construct_gpu_packed(const GroupTask& task, const TargetInfo& target) {

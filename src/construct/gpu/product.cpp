@@ -1,6 +1,5 @@
 #include "construct/gpu/product.h"
 
-#include <algorithm>
 #include <numeric>
 
 #include "construct/column_sums.h"

@@ -2,7 +2,6 @@
 
 #include <fmt/ranges.h>
 
-#include <array>
 #include <numeric>
 
 #include "expr/affine.h"
@@ -24,9 +23,8 @@ std::vector<std::string> names_at(const te::Compute& c, const std::vector<size_t
 
 // [.., steps], of which `last` is the last dim -> [k-blocks, .., steps of one].
 Layout blocks_first(Layout layout, size_t last, int64_t steps, int64_t tile_k) {
-  std::vector<int64_t> order = {static_cast<int64_t>(last)};
-  for (size_t d = 0; d < last; ++d) order.push_back(static_cast<int64_t>(d));
-  order.push_back(static_cast<int64_t>(last) + 1);
+  std::vector<int64_t> order = sequence(last + 2);
+  std::rotate(order.begin(), order.end() - 2, order.end() - 1);
   return layout.split(static_cast<int>(last), {ceil_div(steps, tile_k), tile_k}).reorder(std::move(order));
 }
 
@@ -96,8 +94,7 @@ void ProductLoops::set_layout(Side side, Lines lines) {
   }
   const auto line = static_cast<int64_t>(first_);
   Layout layout;
-  std::vector<int64_t> order;
-  for (int64_t d = 0; d < line; ++d) order.push_back(d);
+  std::vector<int64_t> order = sequence(first_);
   if (lines == Lines::kBlocksOfLines) {
     const int64_t all = extent_at(sum_, side == Side::kLeft ? p_.rows : p_.columns), tile = line_extent(side);
     layout = layout.split(static_cast<int>(line), {ceil_div(all, tile) * tile / block, block});
@@ -231,7 +228,7 @@ std::vector<std::string> ProductLoops::tile_lines(const std::string& stage) {
   const te::Compute& y = *program_.find_compute(p_.output);
   const std::string row = y.axes[p_.rows.front()].name, column = y.axes[p_.columns.front()].name;
   const int64_t rows = line_extent(Side::kLeft), columns = line_extent(Side::kRight);
-  const int64_t lanes = std::gcd(kWarpThreads, columns), lines = std::min(tile_.threads() / lanes, rows);
+  const int64_t lanes = std::gcd(kWarpThreads, columns), lines = std::gcd(tile_.threads() / lanes, rows);
   s_.reorder(stage, joined(names_at(y, p_.batch), std::vector{row, column}));
   std::vector<std::string> tiles;
   if (!p_.batch.empty()) tiles.push_back(fused(stage, names_at(y, p_.batch)));
@@ -407,21 +404,19 @@ void ProductLoops::fetch_blocks(Side side, const std::string& stage, const std::
 }
 
 std::string ProductLoops::describe() const {
-  return fmt::format(
-      "tiles of {}{} x {} sums by {} threads, {} steps at a time, {} blocks of them under way{}{}{}{}{}{}",
-      tile_.batch.empty() ? "" : fmt::format("{} products of ", ThreadBlockTile::extent(tile_.batch)),
-      line_extent(Side::kLeft), line_extent(Side::kRight), tile_.threads(), tile_.tile_k, tile_.stages,
-      tile_.multiplier == Multiplier::kWarpGroup ? ", by matrix instructions of warp groups"
-      : by_matrix()                              ? ", by matrix instructions"
-                                                 : "",
-      tile_.tma ? ", by TMA" : "", tile_.columns_stay ? ", the columns' operand brought once" : "",
-      p_.filter_positions ? fmt::format(", one for {} filter positions of windows", p_.filter_positions->extent) : "",
-      tile_.row_cluster > 1      ? fmt::format(", in clusters of {} sharing columns", tile_.row_cluster)
-      : tile_.column_cluster > 1 ? fmt::format(", in clusters of {} sharing rows", tile_.column_cluster)
-                                 : "",
-      tile_.persistent_blocks > 0
-          ? fmt::format(", a persistent block on each SM walking over them {} at a time", tile_.together)
-          : "");
+  const int64_t packed = ThreadBlockTile::extent(tile_.batch);
+  std::string text = tile_.batch.empty() ? "tiles of " : fmt::format("tiles of {} products of ", packed);
+  text += fmt::format("{} x {} sums by {} threads, {} steps at a time, {} blocks of them under way",
+                      line_extent(Side::kLeft), line_extent(Side::kRight), tile_.threads(), tile_.tile_k, tile_.stages);
+  if (by_matrix()) text += ", by matrix instructions";
+  if (tile_.multiplier == Multiplier::kWarpGroup) text += " of warp groups";
+  if (tile_.tma) text += ", by TMA";
+  if (tile_.columns_stay) text += ", the columns' operand brought once";
+  if (p_.filter_positions) text += fmt::format(", one for {} filter positions of windows", p_.filter_positions->extent);
+  if (tile_.row_cluster > 1) text += fmt::format(", in clusters of {} sharing columns", tile_.row_cluster);
+  if (tile_.column_cluster > 1) text += fmt::format(", in clusters of {} sharing rows", tile_.column_cluster);
+  if (tile_.persistent_blocks == 0) return text;
+  return text + fmt::format(", a persistent block on each SM walking over them {} at a time", tile_.together);
 }
 
 OperandAccess ProductLoops::access(Side side) const {
@@ -434,11 +429,12 @@ void ProductLoops::attach_operand(Side side, const std::string& stage, const std
   OperandAccess by = access(side);
   by.lanes = std::gcd(by.lanes, by.by_steps ? steps : line_extent(side));
   const int64_t bytes = read(side).type().bytes();
-  s_.compute_at(copy, stage, loop, loop::Scope::kStack, tile_.line_pad_bytes(bytes) / bytes);
   const bool steps_last = (side == Side::kLeft ? left_ : right_) == Lines::kBehindEachOther;
   const int64_t packed = ThreadBlockTile::extent(tile_.batch);
   // Of packed products the left one has lines of all of them (packed_lines), the right one lines of each.
   const bool packed_line = packed > 1 && side == Side::kLeft;
+  const int64_t elements = !steps_last ? line_extent(side) : packed_line ? packed * steps : steps;
+  s_.compute_at(copy, stage, loop, loop::Scope::kStack, tile_.line_pad_bytes(elements, bytes) / bytes);
   std::string fast = packed_line ? axis(2) : axis(first_ + (by.by_steps == steps_last ? 1 : 0));
   const std::string slow = packed_line ? axis(0) : axis(first_ + (by.by_steps == steps_last ? 0 : 1));
   std::string lane;
@@ -456,8 +452,13 @@ void ProductLoops::attach_operand(Side side, const std::string& stage, const std
   s_.reorder(copy, loops).fuse(copy, order);
   s_.split(copy, all, {tile_.threads()}).reorder(copy, {all + ".1", all + ".0"});
   s_.threads(copy, all + ".1");
+  // Where a turn's threads take no whole lines, or no whole blocks of interleaved ones, it divides by the turn's
+  // number: not in a loop.
+  const int64_t vectors = (packed_line ? packed : 1) * (by.by_steps ? steps : line_extent(side)) / by.lanes;
+  const int64_t interleaved = tile_.columns.back().extent, block = interleaved > 2 ? 4 * interleaved : 1;
   const int64_t turns = ceil_div(packed * line_extent(side) * steps / by.lanes, tile_.threads());
-  if (turns <= kMaxUnrolled) s_.unroll(copy, all + ".0");
+  const bool even = tile_.threads() % vectors == 0 && (!by_matrix() || tile_.threads() / vectors % block == 0);
+  if (turns <= kMaxUnrolled || !even) s_.unroll(copy, all + ".0");
   if (!lane.empty()) s_.vectorize(copy, lane);
 }
 

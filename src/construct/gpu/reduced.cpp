@@ -138,11 +138,11 @@ class ReducedKernel {
     const std::string& column = axes_.back();
     std::vector<std::string> tiles = axes_;
     tiles.back() += ".0";
-    const int64_t storing = std::min(columns, threads);
+    const int64_t storing = columns <= threads ? columns : std::gcd(columns, threads);
     s.split(root_, column, {columns / storing, storing}).threads(root_, column + ".2").parallel(root_, tiles);
     s.compute_at(reduced_, root_, tiles.back(), loop::Scope::kStack);
     if (!stored_.empty()) s.write_at(stored_, root_, tiles.back());
-    s.compute_at(value_, root_, tiles.back(), loop::Scope::kStack, kBankBytes / bytes);
+    s.compute_at(value_, root_, tiles.back(), loop::Scope::kStack, tile.kept_pad_bytes() / bytes);
     if (!stored_.empty()) store_rows(loops, threads, s);  // a remainder of threads seems to read further parts
     const std::string row = loops.fused(reduced_, rows_);
     s.split(reduced_, row, {kTogether}).split(reduced_, column, {std::min(columns, threads / kTogether)});

@@ -1,7 +1,5 @@
 #include "construct/gpu/warp_rows.h"
 
-#include <fmt/format.h>
-
 #include "support/join.h"
 #include "support/math.h"
 

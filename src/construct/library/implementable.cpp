@@ -1,7 +1,5 @@
 #include "construct/library/implementable.h"
 
-#include <algorithm>
-
 #include "construct/library/form.h"
 #include "expr/affine.h"
 #include "expr/analyzer.h"

@@ -1,6 +1,5 @@
 #include "driver/api/caller.h"
 
-#include <algorithm>
 #include <cstring>
 
 #include "driver/api/status.h"

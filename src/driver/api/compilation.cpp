@@ -1,7 +1,5 @@
 #include "driver/api/compilation.h"
 
-#include <algorithm>
-
 #include "driver/api/caller.h"
 #include "driver/api/status.h"
 #include "driver/outcome.h"

@@ -3,7 +3,6 @@
 #include "driver/artefact/code_store.h"
 #include "driver/artefact/place_entry.h"
 #include "driver/code/format_type.h"
-#include "runtime/format/cuda_step.h"
 #include "runtime/format/kernel_use.h"
 #include "support/join.h"
 

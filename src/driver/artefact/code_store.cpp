@@ -1,7 +1,5 @@
 #include "driver/artefact/code_store.h"
 
-#include <algorithm>
-
 #include "support/math.h"
 #include "support/memory.h"
 #include "support/parallel.h"

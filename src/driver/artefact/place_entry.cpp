@@ -1,14 +1,11 @@
 #include "driver/artefact/place_entry.h"
 
-#include <algorithm>
-
 #include "driver/artefact/embed_loop.h"
 #include "driver/artefact/extent_input.h"
 #include "driver/artefact/plan_memory.h"
 #include "driver/artefact/step_order.h"
 #include "driver/code/format_type.h"
 #include "graph/error_output.h"
-#include "runtime/format/cuda_step.h"
 #include "runtime/format/turns.h"
 #include "support/join.h"
 

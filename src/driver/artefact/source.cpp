@@ -1,6 +1,5 @@
 #include "driver/artefact/source.h"
 
-#include <algorithm>
 #include <cstring>
 #include <nlohmann/json.hpp>
 

@@ -1,13 +1,10 @@
 #include "driver/code/generate.h"
 
-#include <algorithm>
-#include <atomic>
 #include <thread>
 
 #include "driver/code/format_type.h"
 #include "lower/version.h"
 #include "measure/cuda_executor.h"
-#include "runtime/format/problem.h"
 #include "support/join.h"
 #include "support/parallel.h"
 #ifdef TW_HAVE_LLVM

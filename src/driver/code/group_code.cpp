@@ -1,6 +1,5 @@
 #include "driver/code/group_code.h"
 
-#include <algorithm>
 #include <bit>
 
 #include "dataflow/work.h"

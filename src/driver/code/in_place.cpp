@@ -1,7 +1,5 @@
 #include "driver/code/in_place.h"
 
-#include <algorithm>
-
 #include "support/error.h"
 #include "te/reads.h"
 

@@ -1,7 +1,5 @@
 #include "driver/layouts/layout_choice.h"
 
-#include <algorithm>
-
 #include "driver/layouts/layout_times.h"
 #include "support/join.h"
 #include "support/many_labels.h"

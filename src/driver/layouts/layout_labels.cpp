@@ -1,7 +1,5 @@
 #include "driver/layouts/layout_labels.h"
 
-#include <algorithm>
-
 #include "support/join.h"
 #include "transform/layout/reorder_values.h"
 #include "transform/storage_order.h"

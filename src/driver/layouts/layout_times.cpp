@@ -1,7 +1,5 @@
 #include "driver/layouts/layout_times.h"
 
-#include <algorithm>
-
 #include "support/join.h"
 #include "support/random.h"
 #include "transform/layout/reorder_values.h"

@@ -1,7 +1,6 @@
 #ifdef TW_HAVE_LLVM
 #include "driver/machine/bench.h"
 
-#include <algorithm>
 #include <array>
 #include <random>
 

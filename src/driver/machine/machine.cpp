@@ -1,6 +1,5 @@
 #include "driver/machine/machine.h"
 
-#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <iterator>

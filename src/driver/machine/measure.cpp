@@ -2,7 +2,6 @@
 
 #include "support/error.h"
 #ifdef TW_HAVE_LLVM
-#include <algorithm>
 #include <cmath>
 
 #include "driver/machine/bench.h"

@@ -1,6 +1,5 @@
 #include "driver/machine/parameters_file.h"
 
-#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <tuple>
 

@@ -1,7 +1,5 @@
 #include "driver/tune/candidate.h"
 
-#include <algorithm>
-
 #include "support/join.h"
 #include "support/parallel.h"
 #include "te/reads.h"

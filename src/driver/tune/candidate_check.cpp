@@ -1,6 +1,5 @@
 #include "driver/tune/candidate_check.h"
 
-#include <algorithm>
 #include <cmath>
 
 #include "driver/tune/candidate.h"

@@ -1,6 +1,5 @@
 #include "driver/tune/planner.h"
 
-#include <algorithm>
 #include <cmath>
 
 #include "support/join.h"
@@ -141,9 +140,13 @@ void Planner::follow(const Precedent& precedent, construct::Candidates& built, c
 // Without a tuner nobody can tell which of them is better.
 void Planner::explore(const construct::GroupTask& group, const construct::Constructor& family,
                       construct::Candidates& candidates) const {
-  if (tuner_ == nullptr || explore_.count == 0 || family.sample == nullptr) return;
-  Result<construct::Candidates> sampled = family.sample(group, target_.info, explore_);
-  if (!sampled.ok()) return;
+  if (explore_.offer == construct::Offer::kFirst) candidates.resize(1);
+  const bool random = explore_.offer == construct::Offer::kRandom;
+  const size_t count = random ? candidates.size() : tuner_ == nullptr ? 0 : explore_.count;
+  if (count == 0 || family.sample == nullptr) return;
+  Result<construct::Candidates> sampled = family.sample(group, target_.info, {count, explore_.seed});
+  if (!sampled.ok() || sampled->empty()) return;
+  if (random) candidates.clear();
   for (construct::Construction& c : std::move(sampled).value()) {
     if (std::ranges::any_of(candidates, [&](const auto& known) { return is_same(known, c); })) continue;
     c.family = family.family;

@@ -1,6 +1,5 @@
 #include "driver/tune/shortlist.h"
 
-#include <algorithm>
 #include <cmath>
 
 #include "cost/units.h"

@@ -1,7 +1,5 @@
 #include "driver/tune/task_measurer.h"
 
-#include <algorithm>
-
 #include "measure/cuda_executor.h"
 #include "measure/worker_measurer.h"
 

@@ -1,6 +1,5 @@
 #include "driver/tune/task_results.h"
 
-#include <algorithm>
 #include <cmath>
 
 #include "driver/tune/tuning_records.h"

@@ -1,6 +1,5 @@
 #include "driver/tune/tuner.h"
 
-#include <chrono>
 #include <deque>
 #include <future>
 

@@ -1,6 +1,5 @@
 #include "driver/tune/tuning_records.h"
 
-#include <algorithm>
 #include <cmath>
 #include <filesystem>
 

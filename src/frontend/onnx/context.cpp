@@ -2,8 +2,6 @@
 
 #include <fmt/ranges.h>
 
-#include <algorithm>
-
 #include "frontend/onnx/file/element_type.h"
 
 namespace tw::frontend {

@@ -1,7 +1,5 @@
 #include "frontend/onnx/converters.h"
 
-#include <algorithm>
-
 namespace tw::frontend {
 namespace {
 

@@ -2,8 +2,6 @@
 // not wanted go to place 0 as -1.
 #include "frontend/onnx/counted_rows.h"
 
-#include <algorithm>
-
 #include "frontend/onnx/running.h"
 
 namespace tw::frontend {

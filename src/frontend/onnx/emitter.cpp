@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "expr/scalar.h"
 #include "frontend/onnx/file/tensor_data.h"
 #include "graph/stacked_rows.h"
 #include "support/error.h"

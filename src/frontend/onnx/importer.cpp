@@ -1,7 +1,5 @@
 #include "frontend/onnx/importer.h"
 
-#include <algorithm>
-
 #include "core/special_values.h"
 #include "frontend/onnx/limits.h"
 #include "frontend/onnx/liveness.h"

@@ -1,6 +1,5 @@
 #include "schedule/match/chain.h"
 
-#include <algorithm>
 #include <bit>
 
 #include "expr/affine.h"

@@ -1,7 +1,5 @@
 #include "schedule/match/column_sums.h"
 
-#include <algorithm>
-
 #include "schedule/match/stages.h"
 #include "te/reads.h"
 

@@ -1,7 +1,5 @@
 #include "schedule/match/contraction.h"
 
-#include <algorithm>
-
 #include "expr/affine.h"
 #include "expr/analyzer.h"
 #include "expr/tf32.h"

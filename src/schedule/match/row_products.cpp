@@ -1,6 +1,5 @@
 #include "schedule/match/row_products.h"
 
-#include <algorithm>
 #include <bit>
 
 #include "support/math.h"

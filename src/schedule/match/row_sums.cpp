@@ -1,7 +1,5 @@
 #include "schedule/match/row_sums.h"
 
-#include <algorithm>
-
 #include "core/target_info.h"
 #include "te/reads.h"
 

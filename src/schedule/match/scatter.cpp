@@ -1,7 +1,5 @@
 #include "schedule/match/scatter.h"
 
-#include <algorithm>
-
 #include "schedule/match/stages.h"
 
 namespace tw::schedule {

@@ -1,7 +1,5 @@
 #include "schedule/match/stages.h"
 
-#include <algorithm>
-
 #include "schedule/match/contraction.h"
 #include "schedule/stage.h"
 #include "support/join.h"

@@ -1,7 +1,5 @@
 #include "schedule/match/tile_chain.h"
 
-#include <algorithm>
-
 #include "expr/analyzer.h"
 #include "support/join.h"
 #include "support/math.h"

@@ -26,7 +26,7 @@ const construct::Constructor kFamilies[] = {
     {"chain", construct::construct_gpu_chain},
     {"reduced", construct::construct_gpu_reduced},
     {"packed", construct::construct_gpu_packed},
-    {"contraction", construct::construct_gpu_contraction},
+    {"contraction", construct::construct_gpu_contraction, construct::sample_gpu_contraction},
     {"sums", construct::construct_gpu_sums},
     {"row-sums", construct::construct_gpu_row_sums},
     {"scatter", construct::construct_gpu_scatter},

@@ -5,8 +5,6 @@
 // at a clock that a busy server of that kind holds. They only have to rank schedules until the machine is measured.
 #include "targets/x86_64/parameters.h"
 
-#include <algorithm>
-
 #include "support/error.h"
 
 namespace tw::targets {

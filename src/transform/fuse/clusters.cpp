@@ -1,6 +1,5 @@
 #include "transform/fuse/clusters.h"
 
-#include <algorithm>
 #include <set>
 
 #include "transform/storage_order.h"

@@ -1,7 +1,5 @@
 #include "transform/fuse/product_chains.h"
 
-#include <algorithm>
-
 #include "cost/calibrated.h"
 #include "cost/gpu_chains.h"
 #include "cost/gpu_rows.h"

@@ -1,7 +1,5 @@
 #include "transform/layout/layout_costs.h"
 
-#include <algorithm>
-
 #include "support/join.h"
 #include "support/math.h"
 

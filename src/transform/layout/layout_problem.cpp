@@ -1,7 +1,5 @@
 #include "transform/layout/layout_problem.h"
 
-#include <algorithm>
-
 #include "cost/calibrated.h"
 #include "graph/repeat.h"
 #include "support/binary_labels.h"

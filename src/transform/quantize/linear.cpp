@@ -2,8 +2,6 @@
 
 #include <cmath>
 
-#include "expr/scalar.h"
-
 namespace tw::transform {
 namespace {
 

@@ -1,7 +1,6 @@
 #include "transform/rewrite/live_extents.h"
 
 #include <algorithm>
-#include <optional>
 
 #include "graph/repeat.h"
 #include "support/error.h"

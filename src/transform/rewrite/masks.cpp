@@ -1,7 +1,5 @@
 #include "transform/rewrite/masks.h"
 
-#include <algorithm>
-
 #include "support/join.h"
 
 namespace tw::transform {

@@ -1,7 +1,5 @@
 #include "frontend/onnx/windows/window.h"
 
-#include <algorithm>
-
 #include "frontend/onnx/limits.h"
 #include "support/math.h"
 

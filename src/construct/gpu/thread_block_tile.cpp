@@ -96,9 +96,10 @@ std::vector<ThreadBlockTile> staged(ThreadBlockTile tile, const GemmProblem& pro
   const int64_t block = tile.shared_bytes(problem.bytes);
   std::vector<ThreadBlockTile> all;
   for (int64_t at_once = min; at_once <= max; ++at_once) {
-    tile.stages = stages_of(tile, problem, block, room / at_once - target.sm.reserved_bytes, at_once);
+    const int64_t wanted = stages_of(tile, problem, block, room / at_once - target.sm.reserved_bytes, at_once);
+    tile.stages = std::min(wanted, (room - target.sm.reserved_bytes) / block);  // of large tiles a few less fit
     const bool known = !all.empty() && all.back().stages == tile.stages;
-    if (!known && tile.stages * block + target.sm.reserved_bytes <= room) all.push_back(tile);
+    if (!known && tile.stages >= std::min(wanted, min_stages(tile) + 1)) all.push_back(tile);
   }
   if (!tile.tma || tile.kept_bytes > 0) return all;
   add_walking(tile, problem, target, room, all);

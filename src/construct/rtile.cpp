@@ -219,10 +219,12 @@ std::vector<RTiles> scale_up(const TileSpace& space, const RTiles& start, size_t
 std::vector<RTiles> scale_up_growing(TileSpace space, const RTiles& start, size_t limit, size_t enough,
                                      const std::function<bool(const RTiles&)>& is_legal) {
   constexpr int kAnyWaste = 64;  // of a single row in an instruction of 64
-  for (;; space.max_waste *= 2) {
+  for (size_t before = 0;; space.max_waste *= 4) {
     std::vector<RTiles> found = scale_up(space, start, limit);
     std::erase_if(found, [&](const RTiles& t) { return !is_legal(t); });
-    if (found.size() >= enough || space.max_waste >= kAnyWaste) return found;
+    const bool grows = found.empty() || found.size() > before || space.max_waste < 1;
+    if (found.size() >= enough || !grows || space.max_waste >= kAnyWaste) return found;
+    before = found.size();
   }
 }
 

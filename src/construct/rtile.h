@@ -71,7 +71,7 @@ double reuse_score(const TileSpace& space, const RTile& tile, size_t axis, int64
 /// a quarter of the tile's arithmetic (then more reuse would not pay); then the next one is.
 std::vector<RTiles> scale_up(const TileSpace& space, const RTiles& start, size_t limit);
 
-/// Those of scale_up() that `is_legal`, with a bound of waste that doubles until there are `enough`.
+/// Those of scale_up() that `is_legal`, with a bound of waste that grows fourfold until there are `enough`, or no more.
 std::vector<RTiles> scale_up_growing(TileSpace space, const RTiles& start, size_t limit, size_t enough,
                                      const std::function<bool(const RTiles&)>& is_legal);
 

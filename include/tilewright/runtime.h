@@ -93,7 +93,7 @@ typedef struct TwExtentInfo {
   const char* name; /* dimensions of one name are, in a run, of one size times their own `times`; "" where the size is
                      * always the same */
   int64_t least;    /* from least * times to most * times, both at least 1 where there is a name */
-  int64_t most;     /* no more than 2^63 - 1 in all where larger inputs run in parts */
+  int64_t most; /* where larger inputs run in parts any: (2^63 - 1) / times; find_entry says which entry takes them */
   int64_t times;
 } TwExtentInfo;
 

@@ -39,8 +39,8 @@ struct Alignment {
 };
 
 Alignment alignment_of(const TileSpace& space, const RTiles& tiles, size_t axis) {
-  constexpr size_t kCluster =
-      3;  // levels of tiles, the nearest first: what multiplies, thread blocks, clusters of them
+  // Levels of tiles, the nearest first: what multiplies, thread blocks, clusters of them.
+  constexpr size_t kCluster = 3;
   const auto& [role, transaction, box] = space.axes[axis];
   const Instruction& instruction = kInstructions[static_cast<size_t>(space.multiplier)];
   const int64_t extent = space.nest.axes[axis].extent;

@@ -80,14 +80,15 @@ Expr expand_call(const Expr& call, const Share& share, const Usual& usual, Resul
   return cast(type.element(), is_f64 ? expansion_f64(call->name)(m, args) : expand_f32(m, call->name, args, results));
 }
 
-// exp(c y - m) as a power of two of one fused multiplication and subtraction, where many share m: a weight of a
-// softmax. Null for others. It moves the exponent by 2^-24 |m| at most, as the rounding of c y does.
+// exp(c y - m) as a power of two of one fused multiplication and subtraction: a weight of a softmax, of which many
+// share m log2 e. Null for others, and where c log2 e is more than 1: c y may be as large as f32 holds. It moves the
+// exponent by some 2^-23 |m|, as the roundings of c y and of the sum in y do.
 Expr power_of_difference(const Expr& e) {
   if (e.op() != Op::kCall || e->name != "exp" || e.arg(0).op() != Op::kSub || e.arg(0).arg(0).op() != Op::kMul)
     return Expr();
   const Expr &scaled = e.arg(0).arg(0), &m = e.arg(0).arg(1);
   const std::optional<double> c = constant_of(scaled.arg(1));
-  if (!c || e.type().scalar() != ScalarType::kF32) return Expr();
+  if (!c || std::abs(*c) * std::numbers::log2e > 1 || e.type().scalar() != ScalarType::kF32) return Expr();
   const auto times = [&](const Expr& x, double factor) { return x * imm(e.type(), factor * std::numbers::log2e); };
   return call("exp2_approx", {times(scaled.arg(0), *c) - times(m, 1)});
 }

@@ -241,6 +241,8 @@ std::vector<Rounded> rounded_functions() {
                  out.back().exact, 0x1p-25});
   out.push_back({"a softmax's weight", call("exp", {x * float_imm(0.125) - float_imm(3)}),
                  [](double v) { return std::exp(v / 8 - 3); }});
+  out.push_back({"one of large scores", call("exp", {x * float_imm(0.3f) - float_imm(60)}),
+                 [](double v) { return std::exp(v * double{0.3f} - 60); }});
   out.push_back({"silu", x * call("sigmoid", {x}), [](double v) { return v * sigmoid(v); }});
   return out;
 }
@@ -280,6 +282,21 @@ TEST(Expand, ApproximationsHideInTheRoundingTo16Bits) {
     for (const DataType type : {DataType::f16(), DataType::bf16()}) {
       for (const int direction : {-1, 0, 1}) expect_hidden(f, type, direction);
     }
+  }
+}
+
+// A row of which a mask leaves nothing has the same large score everywhere: all weights are 1.
+TEST(Expand, WeightsOfTheLargestScoresAreOne) {
+  for (const float c : {0.125F, 0.6931F, 0.7071F, 1.5F}) {
+    const Expr x = var("x", DataType::f32()), m = var("m", DataType::f32());
+    Tape tape(expand_approximate(call("exp", {x * float_imm(c) - m})), {"x", "m"});
+    const float score = -std::numeric_limits<float>::max() * std::min(1.0F, 1 / c);
+    std::vector<Tape::Block> in(2);
+    in[0].fill(std::bit_cast<uint32_t>(score));
+    in[1].fill(std::bit_cast<uint32_t>(score * c));
+    Tape::Block out;
+    tape.eval(in, &out);
+    EXPECT_EQ(std::bit_cast<float>(static_cast<uint32_t>(out[0])), 1) << c;
   }
 }
 

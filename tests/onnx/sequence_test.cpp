@@ -107,5 +107,22 @@ TEST(Sequences, OfWhatTurnsInsert) {
   EXPECT_EQ(run(m, {tensor({3, 2}, {0, 1, 2, 3, 4, 5})}).floats, (std::vector<double>{2, 3, 0, 1}));
 }
 
+// From the end: before the last element, before the first of two. Nothing is before that.
+TEST(Sequences, PositionsFromTheEnd) {
+  const auto inserted = [](int64_t at) {
+    ModelBuilder m(17);
+    m.input("a", {int64_t{1}}).input("b", {int64_t{1}}).input("c", {int64_t{1}}).output("y");
+    add_ints(m, "at", {at});
+    m.node("SequenceConstruct", {"a", "b"}, {"s"});
+    m.node("SequenceInsert", {"s", "c", "at"}, {"t"});
+    set_int(m.node("ConcatFromSequence", {"t"}, {"y"}), "axis", 0);
+    return run(m, {tensor({1}, {1}), tensor({1}, {2}), tensor({1}, {3})}).floats;
+  };
+  EXPECT_EQ(inserted(-1), (std::vector<double>{1, 3, 2}));
+  EXPECT_EQ(inserted(-2), (std::vector<double>{3, 1, 2}));
+  EXPECT_EQ(inserted(2), (std::vector<double>{1, 2, 3}));
+  for (const int64_t at : {-3, 3}) EXPECT_THROW(inserted(at), UserError) << at;
+}
+
 }  // namespace
 }  // namespace tw::frontend

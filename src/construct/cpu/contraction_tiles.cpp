@@ -196,7 +196,8 @@ class Tiler {
   int64_t column_tiles(const RegisterTile& tile) const { return ceil_div(extent(axes_.column), panel(tile)); }
 
   // Into how many blocks the longest reduction may be split: not at all, and so that a panel of B, for all of the other
-  // reductions, fits half of L1 or a quarter of L2. Sums of one vector product are not split.
+  // reductions, fits half of L1 or a quarter of L2, without more blocks than twice what that takes: lengths that few
+  // numbers divide have short ones alone. Sums of one vector product are not split.
   std::vector<int64_t> reduction_blocks(const RegisterTile& tile) const {
     std::vector<int64_t> blocks = {1};
     const bool may_block = !p_.match.a_uses_column && !p_.reductions.empty() && target_.levels.size() > 2 &&
@@ -210,7 +211,8 @@ class Tiler {
       const auto fits = [&](int64_t steps) { return steps * bytes <= room; };
       const int64_t steps = largest_aligned_size(space, {RTile(axes_.all.size(), 1)}, axis, fits);
       const int64_t n = steps == 0 ? 1 : extent(axis) / steps;
-      if (std::ranges::find(blocks, n) == blocks.end()) blocks.push_back(n);
+      const bool few = n <= 2 * ceil_div(extent(axis) * bytes, room);
+      if (few && std::ranges::find(blocks, n) == blocks.end()) blocks.push_back(n);
     }
     return blocks;
   }

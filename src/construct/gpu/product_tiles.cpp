@@ -18,7 +18,7 @@ using enum FactorKind;
 constexpr int64_t kVectorColumns = 4;  // f32 of one access
 constexpr int64_t kOthers = 64;        // registers of a thread beside its sums
 constexpr size_t kMaxTiles = 12;       // candidates of a problem
-constexpr size_t kEnough = 200;        // tiles of an multiplier: with fewer, more padding is allowed
+constexpr size_t kEnough = 200;        // tiles of one multiplier: with fewer, more padding is allowed
 constexpr size_t kMaxScaled = 2000;
 
 enum AxisOf : size_t { kBatchAxis, kRowAxis, kColumnAxis, kStepAxis };

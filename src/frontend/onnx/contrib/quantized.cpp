@@ -23,10 +23,10 @@ ValueId real(NodeContext& c, size_t k) {
   return e.mul(e.cast(x, DataType::f32()), parameter(c, k + 1, "scale"));
 }
 
-// With scale and zero point in inputs k and k + 1, as the type of input `like`.
+// With scale and zero point in inputs k and k + 1, as the type of the zero point, or else of input `like`.
 Outputs quantized(NodeContext& c, ValueId y, size_t k, size_t like = 0) {
   const ValueId zero = c.has(k + 1) ? parameter(c, k + 1, "zero point") : kAbsent;
-  return {quantize(c.emit(), y, parameter(c, k, "scale"), zero, c.type(like).type)};
+  return {quantize(c.emit(), y, parameter(c, k, "scale"), zero, c.type(c.has(k + 1) ? k + 1 : like).type)};
 }
 
 Converter binary(std::string_view op) {

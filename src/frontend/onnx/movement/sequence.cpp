@@ -62,22 +62,23 @@ Outputs convert_concat(NodeContext& c) {
   return {c.emit().concat(parts, axis)};
 }
 
-// Where input `k` says, of a sequence that has `last` places; its end where there is none.
-int64_t place_of(NodeContext& c, size_t k, int64_t last) {
+// Where input `k` says, up to `last`; there where nothing does. From the end of the sequence, `count` elements, where
+// it is negative: an element that is inserted at -1 comes before the last one.
+int64_t place_of(NodeContext& c, size_t k, int64_t count, int64_t last) {
   const int64_t at = c.has(k) ? c.const_int(k, "position") : last;
-  if (at < -(last + 1) || at > last) throw UserError("position {} of a sequence with places 0 to {}", at, last);
-  return at < 0 ? at + last + 1 : at;
+  if (at < -count || at > last) throw UserError("position {} of a sequence of {}: {} to {}", at, count, -count, last);
+  return at < 0 ? at + count : at;
 }
 
 Outputs convert_insert(NodeContext& c) {
   std::vector<ValueId> parts = elements(c);
-  parts.insert(parts.begin() + place_of(c, 2, std::ssize(parts)), c.input(1));
+  parts.insert(parts.begin() + place_of(c, 2, std::ssize(parts), std::ssize(parts)), c.input(1));
   return made(c, std::move(parts));
 }
 
 Outputs convert_erase(NodeContext& c) {
   std::vector<ValueId> parts = elements(c);
-  parts.erase(parts.begin() + place_of(c, 1, std::ssize(parts) - 1));
+  parts.erase(parts.begin() + place_of(c, 1, std::ssize(parts), std::ssize(parts) - 1));
   return made(c, std::move(parts));
 }
 

@@ -72,6 +72,8 @@ def networks(tools, args):
     from beside_torch import networks as known
     results = []
     print("| network | exporter | verdict | parameters | largest error | torch's in f32 | draws |")
+    if unknown := sorted(set(args.only or []) - set(known.NETWORKS)):
+        raise SystemExit(f"no network {', '.join(unknown)}; there are {', '.join(known.NETWORKS)}")
     for name in args.only or known.NETWORKS:
         for exporter in args.exporters:
             result = compare_one(name, functools.partial(known.make, name), exporter, tools, args)

@@ -324,6 +324,33 @@ TEST(Bounded, EachNumberNextToAnEdgeMayLieOnItsOtherSide) {
   EXPECT_GT(moved, 100);
 }
 
+// A truth that no error moves makes nothing behind it less certain, nor does one that moves what is not behind it.
+TEST(Bounded, OnlyStepsThatMoveWidenWhatDependsOnThem) {
+  const graph::Graph body = graph::parse_graph(R"(graph g {
+  input x : f32[4]
+  input third : f32[1]
+  input limit : f32[1]
+  input zero : f32[1]
+  a : f32[4] = mul(x, third) as a
+  n : bool[4] = is_nan(a) as n
+  b : f32[4] = where(n, zero, a) as b
+  t : bool[4] = greater(a, limit) as t
+  c : f32[4] = where(t, zero, a) as c
+  output b, c, a
+})",
+                                               {});
+  const auto behind = [&](double limit) {
+    std::vector<graph::RefTensor> inputs;
+    for (const std::vector<double>& values : {std::vector<double>{0.3F, 0.6F, 0.9F, 1.2F}, {1 / 3.0F}, {limit}, {0}}) {
+      inputs.push_back(graph::RefTensor::zeros({DataType::f32(), {std::ssize(values)}}));
+      inputs.back().floats = values;
+    }
+    return evaluate_bounded(body, ops::all_ops(), inputs, 3).is_behind_moved_step;
+  };
+  EXPECT_EQ(behind(0.5), (std::vector<bool>{false, false, false}));
+  EXPECT_EQ(behind(0.2F), (std::vector<bool>{false, true, false}));
+}
+
 // A chain of 100 values of 2 MB in f64, of which no two are needed but the last: a sixth of what all of them take.
 TEST(Bounded, OfLongModelsOnlyWhatIsReadIsKept) {
   if (!testing::kCountsAllocations) GTEST_SKIP() << "a sanitizer's allocator is in use";

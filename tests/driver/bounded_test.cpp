@@ -5,11 +5,14 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cmath>
 #include <fstream>
 #include <new>
 
+#include "driver/tune/tolerance.h"
 #include "ops/list.h"
+#include "support/random.h"
 #include "tests/harness/allocations/counter.h"
 
 namespace tw::artefact {
@@ -152,6 +155,71 @@ TEST(Bounded, TermsOfTwoValuesRoundAlike) {
   for (const double w : worst) EXPECT_GT(w, 4 * std::sqrt(kTerms) * std::ldexp(1.0, -24)) << "not alike";
 }
 
+// The largest bound in roundings of the largest result.
+double roundings(const std::vector<double>& bounds, const graph::RefTensor& results) {
+  return std::ranges::max(bounds) / (driver::kSafety * std::ldexp(1.0, -24) * std::ranges::max(results.floats));
+}
+
+// Adding 0 rounds nothing, however many zeros a ReLU leaves.
+TEST(Bounded, ZerosOfASumRoundNothing) {
+  constexpr int64_t kTerms = 50176, kColumns = 5;
+  const graph::Graph body = graph::parse_graph(R"(graph g {
+  input x : f32[50176, 5]
+  m : f32[5] = reduce_mean(x) {axes = [0], keepdims = 0} as m
+  output m
+})",
+                                               {});
+  graph::RefTensor x = graph::RefTensor::zeros({DataType::f32(), {kTerms, kColumns}});
+  for (size_t i = 0; i < x.floats.size(); ++i)
+    x.floats[i] = std::max(0.0F, static_cast<float>(split_mix(i) >> 40) / 0x1p24F - 0.5F);
+  const Bounded bounded = evaluate_bounded(body, ops::all_ops(), {x}, 3);
+  for (size_t c = 0; c < kColumns; ++c) {
+    float sum = 0;
+    for (size_t r = 0; r < kTerms; ++r) sum += static_cast<float>(x.floats[r * kColumns + c]);
+    EXPECT_LE(std::fabs(sum / kTerms - bounded.values[0].floats[c]), bounded.bounds[0][c]) << c;
+  }
+  EXPECT_LT(roundings(bounded.bounds[0], bounded.values[0]), 2 * std::sqrt(kTerms));
+}
+
+// The squares of zeros neither.
+TEST(Bounded, ZerosOfARootMeanSquareRoundNothing) {
+  constexpr int64_t kLength = 4096;
+  const graph::Graph body = graph::parse_graph(R"(graph g {
+  input x : f32[3, 4096]
+  input scale : f32[4096]
+  y : f32[3, 4096] = rms_norm(x, scale) {axis = -1, epsilon = 1e-5} as y
+  output y
+})",
+                                               {});
+  graph::RefTensor x = graph::RefTensor::zeros({DataType::f32(), {3, kLength}});
+  graph::RefTensor scale = graph::RefTensor::zeros({DataType::f32(), {kLength}});
+  for (size_t i = 0; i < x.floats.size(); ++i)
+    x.floats[i] = std::max(0.0F, static_cast<float>(split_mix(i) >> 40) / 0x1p24F - 0.5F);
+  for (double& s : scale.floats) s = 1;
+  const Bounded bounded = evaluate_bounded(body, ops::all_ops(), {x, scale}, 3);
+  EXPECT_LT(roundings(bounded.bounds[0], bounded.values[0]), 2 * std::sqrt(kLength));
+}
+
+// Steps of a product that are padding: a column of zeros times a row of zeros.
+TEST(Bounded, ZeroStepsOfAProductRoundNothing) {
+  constexpr int64_t kSteps = 1024;
+  const graph::Graph body = graph::parse_graph(R"(graph g {
+  input a : f32[3, 1024]
+  input b : f32[1024, 40]
+  p : f32[3, 40] = matmul(a, b) as p
+  output p
+})",
+                                               {});
+  graph::RefTensor a = graph::RefTensor::zeros({DataType::f32(), {3, kSteps}});
+  graph::RefTensor b = graph::RefTensor::zeros({DataType::f32(), {kSteps, 40}});
+  for (size_t i = 0; i < a.floats.size(); ++i)
+    a.floats[i] = i % 2 == 1 ? 0 : 0.5F + static_cast<float>(split_mix(i) >> 40) / 0x1p24F;
+  for (size_t i = 0; i < b.floats.size(); ++i)
+    b.floats[i] = i / 40 % 2 == 1 ? 0 : 0.5F + static_cast<float>(split_mix(~i) >> 40) / 0x1p24F;
+  const Bounded bounded = evaluate_bounded(body, ops::all_ops(), {a, b}, 3);
+  EXPECT_LT(roundings(bounded.bounds[0], bounded.values[0]), 2 * std::sqrt(kSteps));
+}
+
 // What a mean is off by is large beside a small spread.
 TEST(Bounded, NormsHaveTheErrorsOfTheirStatistics) {
   constexpr int64_t kLength = 2048;
@@ -254,6 +322,33 @@ TEST(Bounded, EachNumberNextToAnEdgeMayLieOnItsOtherSide) {
     ASSERT_LE(std::fabs(real - bounded.values[1].floats[i]), bounded.bounds[1][i]) << i;
   }
   EXPECT_GT(moved, 100);
+}
+
+// A truth that no error moves makes nothing behind it less certain, nor does one that moves what is not behind it.
+TEST(Bounded, OnlyStepsThatMoveWidenWhatDependsOnThem) {
+  const graph::Graph body = graph::parse_graph(R"(graph g {
+  input x : f32[4]
+  input third : f32[1]
+  input limit : f32[1]
+  input zero : f32[1]
+  a : f32[4] = mul(x, third) as a
+  n : bool[4] = is_nan(a) as n
+  b : f32[4] = where(n, zero, a) as b
+  t : bool[4] = greater(a, limit) as t
+  c : f32[4] = where(t, zero, a) as c
+  output b, c, a
+})",
+                                               {});
+  const auto behind = [&](double limit) {
+    std::vector<graph::RefTensor> inputs;
+    for (const std::vector<double>& values : {std::vector<double>{0.3F, 0.6F, 0.9F, 1.2F}, {1 / 3.0F}, {limit}, {0}}) {
+      inputs.push_back(graph::RefTensor::zeros({DataType::f32(), {std::ssize(values)}}));
+      inputs.back().floats = values;
+    }
+    return evaluate_bounded(body, ops::all_ops(), inputs, 3).is_behind_moved_step;
+  };
+  EXPECT_EQ(behind(0.5), (std::vector<bool>{false, false, false}));
+  EXPECT_EQ(behind(0.2F), (std::vector<bool>{false, true, false}));
 }
 
 // A chain of 100 values of 2 MB in f64, of which no two are needed but the last: a sixth of what all of them take.

@@ -9,6 +9,7 @@
 #include "ops/list.h"
 #include "runtime/format/error.h"
 #include "support/error.h"
+#include "support/random.h"
 #include "tests/driver/levels.h"
 #include "tests/driver/random_model.h"
 
@@ -60,6 +61,50 @@ TEST(Verify, KnowsOfOperandsRoundedToTf32) {
   EXPECT_TRUE(is_ok(rounded, rounded));
   EXPECT_TRUE(is_ok(rounded, model));
   EXPECT_FALSE(is_ok(model, rounded)) << "f32 is no tf32";
+}
+
+// Twelve layers that quantize what they are given and multiply it by a matrix.
+graph::Graph quantized_chain(const char* rounding, int64_t outputs) {
+  constexpr int64_t kWide = 96, kLayers = 12;
+  graph::Graph g;
+  graph::ValueId x = g.add_input("x", {DataType::f32(), {5, kWide}});
+  const auto constant = [&](const Shape& shape, auto element) {
+    graph::RefTensor t = graph::RefTensor::zeros({DataType::f32(), shape});
+    for (size_t i = 0; i < t.floats.size(); ++i) t.floats[i] = static_cast<float>(element(i));
+    return g.add_constant("c" + std::to_string(g.values.size()), t.type, share(t.to_bytes()));
+  };
+  const graph::ValueId step = constant({1}, [](size_t) { return 0.031; });
+  const graph::ValueId least = constant({1}, [](size_t) { return -128; });
+  const graph::ValueId most = constant({1}, [](size_t) { return 127; });
+  for (int64_t layer = 0; layer < kLayers; ++layer) {
+    const graph::ValueId steps = node(g, rounding, {node(g, "div", {x, step})});
+    const graph::ValueId held = node(g, "min", {node(g, "max", {steps, least}), most});
+    const bool is_last = layer + 1 == kLayers;
+    const uint64_t seed = 100003u * static_cast<uint64_t>(layer);
+    const graph::ValueId weights = constant({kWide, is_last ? outputs : kWide}, [&](size_t i) {
+      return std::sqrt(6.0 / kWide) * (static_cast<double>(split_mix(i + seed) >> 11) / 0x1p52 - 1);
+    });
+    const graph::ValueId product = node(g, "matmul", {node(g, "mul", {held, step}), weights});
+    x = is_last ? product : node(g, "relu", {product});
+  }
+  g.outputs = {x};
+  return g;
+}
+
+// Numbers next to an edge may move a step, and what reads them many: by less than rounding down moves all of them.
+TEST(Verify, RoundingDownIsWrongBehindManyLayersToo) {
+  for (const int64_t outputs : {10, 96}) {
+    const graph::Graph right = quantized_chain("round", outputs);
+    for (uint64_t seed = 1; seed <= 4; ++seed) {
+      const std::vector<artefact::Array> inputs = random_arrays(right, seed);
+      const auto verified = [&](const char* rounding) {
+        const Compiled compiled = compile_graph(quantized_chain(rounding, outputs), {});
+        return artefact::verify_artefact(artefact_bytes(compiled), &right, inputs, {});
+      };
+      EXPECT_TRUE(verified("round").ok()) << outputs << " " << seed;
+      EXPECT_FALSE(verified("floor").outputs[0].ok()) << outputs << " " << seed;
+    }
+  }
 }
 
 // What verify would see is no artefact any more.

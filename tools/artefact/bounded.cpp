@@ -82,6 +82,10 @@ struct Tried {
   RefTensor exact;
   std::vector<std::optional<RefTensor>> moved;
   const RefTensor& in(size_t trial) const { return moved[trial] ? *moved[trial] : exact; }
+  bool has_moved() const {
+    return std::ranges::any_of(
+        moved, [&](const auto& t) { return t && (t->floats != exact.floats || t->ints != exact.ints); });
+  }
   // Whole numbers everywhere, as behind a step: what they are moved by are steps.
   bool is_whole() const {
     const auto are_whole = [](const RefTensor& t) {
@@ -91,8 +95,9 @@ struct Tried {
   }
 };
 
-// Whether a result jumps where an operand passes some number: a step, a truth, an index.
+// Whether a result jumps where an operand passes some number: a step, a truth, an index. No error makes a NaN.
 bool jumps(const graph::Node& node, const graph::Graph& body) {
+  if (node.op == "is_nan" || node.op == "is_inf") return false;
   constexpr std::array<std::string_view, 4> kSteps = {"round", "floor", "ceil", "sign"};
   const auto is_float = [&](graph::ValueId id) { return id != graph::kAbsent && body.value(id).type.type.is_float(); };
   return std::ranges::any_of(node.inputs, is_float) &&
@@ -108,6 +113,7 @@ class Evaluation {
   Bounded run(const std::vector<RefTensor>& inputs, int trials) {
     set_trials(trials);
     values_.resize(body_.values.size());
+    is_behind_moved_step_.resize(body_.values.size());
     for (size_t i = 0; i < inputs.size(); ++i) begin(body_.inputs[i], inputs[i]);
     const std::vector<std::vector<graph::ValueId>> last = last_reads();
     for (size_t n = 0; n < body_.nodes.size(); ++n) {
@@ -115,11 +121,11 @@ class Evaluation {
       for (const graph::ValueId id : last[n]) at(id) = {};
     }
     Bounded out;
-    out.has_steps = trials_[0].is_at_edges;
     const auto min = whose_ == Errors::kOfAlgorithms ? driver::MinBound::kMean : driver::MinBound::kMedian;
     for (const graph::ValueId id : body_.outputs) {
       out.bounds.push_back(bounds_of(known(id), min));
       out.values.push_back(at(id).exact);
+      out.is_behind_moved_step.push_back(is_behind_moved_step_[static_cast<size_t>(id)]);
     }
     return out;
   }
@@ -205,6 +211,13 @@ class Evaluation {
       }
     });
     for (size_t k = 0; k < exact.size(); ++k) at(node.outputs[k]).exact = std::move(exact[k]);
+    const auto is_behind = [&](graph::ValueId id) {
+      return id != graph::kAbsent && is_behind_moved_step_[static_cast<size_t>(id)];
+    };
+    const auto has_moved = [&](graph::ValueId id) { return at(id).has_moved(); };
+    const bool behind = std::ranges::any_of(node.inputs, is_behind) ||
+                        (jumps(node, body_) && std::ranges::any_of(node.outputs, has_moved));
+    for (const graph::ValueId id : node.outputs) is_behind_moved_step_[static_cast<size_t>(id)] = behind;
   }
 
   // How far the operands of a node that jumps may lie from what they are, as other trials than the first pair say.
@@ -392,7 +405,8 @@ class Evaluation {
   const Errors whose_;
   const std::vector<bool> summed_halves_;
   std::vector<Trial> trials_;
-  std::vector<Tried> values_;  // by value
+  std::vector<Tried> values_;               // by value
+  std::vector<bool> is_behind_moved_step_;  // by value: whether some trial's error moved a step that it depends on
 };
 
 }  // namespace

@@ -13,8 +13,9 @@ struct Bounded {
   /// The same as if every operator were computed as it is defined: without Winograd's factor, and each element by its
   /// own size. Empty where no operator is computed another way.
   std::vector<std::vector<double>> operator_bounds;
-  /// Whole numbers are made of floats: what steps do is in the bounds as a trial found it, not kSafety times.
-  bool has_steps = false;
+  /// Whether an error moved a step, a truth or an index before the output: what these do is in its bounds as a trial
+  /// found it, not kSafety times.
+  std::vector<bool> is_behind_moved_step;
 };
 
 /// To what an evaluation may round the operands of matrix products of f32, and to tf32 those of convolutions:

@@ -48,11 +48,19 @@ Rows rows_of(const Node& node, const std::vector<RefTensor>& inputs) {
   return {};
 }
 
+// One step of a product of matrices: a column of A and a row of B, neither of zeros alone where it adds anything.
+struct Step {
+  uint64_t hash = 0;
+  bool has_a = false;
+  bool has_b = false;
+};
+
 uint64_t mixed(uint64_t hash, double x) { return split_mix(hash * kSplitMixStep + std::bit_cast<uint64_t>(x)); }
 
 }  // namespace
 
 double error_growth(std::vector<double> terms, double spacing) {
+  std::erase(terms, 0.0);
   std::ranges::sort(terms);
   if (terms.empty()) return 1;
   const auto count = static_cast<double>(terms.size());
@@ -91,14 +99,19 @@ double error_growth_of_product(const RefTensor& a, const RefTensor& b) {
   const Shape& of_b = b.type.shape;
   const auto steps = static_cast<size_t>(a.type.shape.back());
   const auto columns = static_cast<size_t>(of_b.size() < 2 ? 1 : of_b.back());
-  std::vector<uint64_t> hashes(steps, 0);
-  for (size_t i = 0; i < a.floats.size(); ++i) hashes[i % steps] = mixed(hashes[i % steps], a.floats[i]);
+  std::vector<Step> all(steps);
+  for (size_t i = 0; i < a.floats.size(); ++i) {
+    Step& step = all[i % steps];
+    step.hash = mixed(step.hash, a.floats[i]);
+    step.has_a |= a.floats[i] != 0;
+  }
   for (size_t i = 0; i < b.floats.size(); ++i) {
-    uint64_t& hash = hashes[i / columns % steps];
-    hash = mixed(hash, b.floats[i]);
+    Step& step = all[i / columns % steps];
+    step.hash = mixed(step.hash, b.floats[i]);
+    step.has_b |= b.floats[i] != 0;
   }
   std::map<uint64_t, double> equal;
-  for (const uint64_t hash : hashes) ++equal[hash];
+  for (const Step& step : all) equal[step.hash] += step.has_a && step.has_b ? 1 : 0;
   double squares = 0;
   for (const auto& [hash, count] : equal) squares += count * count;
   return std::sqrt(squares);
@@ -112,16 +125,17 @@ std::vector<double> error_of_statistics(const Node& node, const std::vector<RefT
   const double epsilon = node.float_attr_or("epsilon", 1e-5);
   const auto length = static_cast<size_t>(rows.length);
   for (size_t first = 0; first + length <= x.size(); first += length) {
-    const std::vector<double> row(x.begin() + static_cast<std::ptrdiff_t>(first),
-                                  x.begin() + static_cast<std::ptrdiff_t>(first + length));
+    std::vector<double> row(x.begin() + static_cast<std::ptrdiff_t>(first),
+                            x.begin() + static_cast<std::ptrdiff_t>(first + length));
     double mean = 0, size = 0, variance = 0;
     for (const double v : row) mean += v / static_cast<double>(length);
     for (const double v : row) size += std::fabs(v) / static_cast<double>(length);
     if (!rows.is_centred) mean = size = 0;
-    for (const double v : row) variance += (v - mean) * (v - mean) / static_cast<double>(length);
-    const double growth = growth_of_row(row, u);
-    const double of_mean = u * growth * size, spread = variance + epsilon;
-    const double of_root = (u * growth + of_mean * of_mean / spread) / 2;
+    const double of_mean = u * growth_of_row(row, u) * size;
+    for (double& v : row) v = (v - mean) * (v - mean);  // the terms of the variance, where a zero of x is one of them
+    for (const double v : row) variance += v / static_cast<double>(length);
+    const double spread = variance + epsilon;
+    const double of_root = (u * growth_of_row(row, u) + of_mean * of_mean / spread) / 2;
     for (size_t i = first; i < first + length; ++i) {
       const size_t s = i / static_cast<size_t>(rows.block) % static_cast<size_t>(rows.scales);
       const double scale = inputs.size() > 1 && !inputs[1].floats.empty() ? std::fabs(inputs[1].floats[s]) : 1;

@@ -154,12 +154,6 @@ int trials_for(const graph::Graph& graph) {
   return static_cast<int>(std::min(kMaxModelTrials, (kModelSamples + smallest - 1) / smallest));
 }
 
-double root_mean_square(const std::vector<double>& values) {
-  double squares = 0;
-  for (const double v : values) squares += v * v;
-  return values.empty() ? 0 : std::sqrt(squares / static_cast<double>(values.size()));
-}
-
 std::vector<driver::WorstElement> check_model(const graph::Graph& source, const graph::OpTable& ops,
                                               const NumericsOptions& numerics, const std::vector<Array>& inputs,
                                               const std::vector<Array>& outputs) {
@@ -174,7 +168,8 @@ std::vector<driver::WorstElement> check_model(const graph::Graph& source, const 
     RefTensor bounds{.type = {DataType::f64(), want.values[k].type.shape}};
     bounds.floats = want.operator_bounds.empty() ? want.bounds[k] : want.operator_bounds[k];
     double largest = bounds.floats.empty() ? 0 : *std::ranges::max_element(bounds.floats);
-    if (want.has_steps) largest = std::max(largest, driver::kSafety * root_mean_square(bounds.floats));
+    if (want.is_behind_moved_step[k])
+      largest = std::max(largest, driver::kSafety * driver::root_mean_square(bounds.floats));
     if (!want.values[k].is_float()) largest = std::min(largest, quantized_step(want.values[k].type.type));
     bounds = resized(bounds, shape);
     for (double& bound : bounds.floats) bound = std::max(bound, largest);

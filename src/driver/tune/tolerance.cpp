@@ -16,12 +16,6 @@ constexpr double kFunctionUlps = 2;  // of an element-wise function, times kSafe
 // Sums of 16-bit floats are kept in f32.
 DataType accumulator(DataType type) { return type.bits() < 32 ? DataType::f32() : type; }
 
-double root_mean_square(const std::vector<double>& values) {
-  double square = 0;
-  for (const double v : values) square += v * v;
-  return values.empty() ? 0 : std::sqrt(square / static_cast<double>(values.size()));
-}
-
 double median_of_others_than_zero(std::vector<double> values) {
   std::erase(values, 0.0);
   if (values.empty()) return 0;
@@ -60,6 +54,12 @@ RoundingErrors rounding_errors(DataType type) {
   const double subnormal = flushes ? std::ldexp(ulp(type, 0), significand_bits(type) - 1) : ulp(type, 0) / 2;
   return {unit_roundoff(accumulator(type)), kFunctionUlps / kSafety * unit_roundoff(type),
           kFunctionUlps / kSafety * subnormal};
+}
+
+double root_mean_square(const std::vector<double>& values) {
+  double square = 0;
+  for (const double v : values) square += v * v;
+  return values.empty() ? 0 : std::sqrt(square / static_cast<double>(values.size()));
 }
 
 void finish_bounds(DataType type, const std::vector<double>& values, std::vector<double>& bounds, MinBound min) {

@@ -26,6 +26,7 @@ struct RoundingErrors {
 RoundingErrors rounding_errors(DataType type);
 /// The one of two types that has fewer digits; integers have none to lose.
 DataType narrower(DataType a, DataType b);
+double root_mean_square(const std::vector<double>& values);
 /// The least bound of an element, since random errors may cancel there: from the root mean square of the deviations
 /// over the tensor, or from the median of those that are not 0, which a few large elements do not move.
 enum class MinBound : uint8_t { kMean, kMedian };
